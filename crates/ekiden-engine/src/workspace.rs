@@ -158,9 +158,9 @@ impl Workspace {
     }
 }
 
-/// Whether there is a repository, whatever git thinks of it.
-fn is_in_repository(dir: &Path) -> bool {
-    ProjectPlace::find(dir, None).is_some_and(|place| place.git_dir.is_some())
+/// The place in a repository, whatever git thinks of it.
+fn place_in_repository(dir: &Path) -> Option<ProjectPlace> {
+    ProjectPlace::find(dir, None).filter(|place| place.git_dir.is_some())
 }
 
 /// Whether anything may have run in this directory while it was in no repository.
@@ -186,11 +186,16 @@ impl GitPlace {
                     command: "rev-parse".to_owned(),
                     why: "it said nothing".to_owned(),
                 }),
-            Err(GitError::Spawn(SpawnError::NoProgram { .. })) if !is_in_repository(dir) => {
+            Err(GitError::Spawn(SpawnError::NoProgram { .. }))
+                if place_in_repository(dir).is_none() =>
+            {
                 Ok(None)
             }
+            // Git has the last word, unless runs are there: a crash may have damaged the repository.
             Err(GitError::Failed { said, .. })
-                if said.contains(NO_REPOSITORY) || !is_in_repository(dir) =>
+                if place_in_repository(dir).is_none_or(|place| {
+                    said.contains(NO_REPOSITORY) && !has_runs(&place.state_dir)
+                }) =>
             {
                 Ok(None)
             }

@@ -60,18 +60,20 @@ pub fn take_handoff(disk: &dyn Disk, dir: &Path, keeping: Keeping<'_>) -> DiskRe
             Some(Stat {
                 kind: Kind::File,
                 len,
-            }) => match take_file(disk, &path, len, file, keeping) {
-                // Nobody can copy an unreadable file.
-                Err(error) if error.is_not_permitted() => move_out(disk, &path, keeping.left)?,
-                done => done?,
-            },
+            }) if len <= HANDOFF_FILE_BYTES_MAX as u64 => {
+                match take_file(disk, &path, len, file, keeping) {
+                    // Nobody can copy an unreadable file.
+                    Err(error) if error.is_not_permitted() => move_out(disk, &path, keeping.left)?,
+                    done => done?,
+                }
+            }
             // A link holds no text, and the agent's next handoff must not be written through it.
             Some(Stat {
                 kind: Kind::Link, ..
             }) => disk.remove(&path)?,
-            // Otherwise the agent could not write its next handoff.
+            // Otherwise the agent could not write its next handoff. A large file is not copied: it may fill the disk.
             Some(Stat {
-                kind: Kind::Dir | Kind::Other,
+                kind: Kind::File | Kind::Dir | Kind::Other,
                 ..
             }) => move_out(disk, &path, keeping.left)?,
             None => {}
@@ -112,9 +114,9 @@ pub fn set_aside(
     })
 }
 
-/// Moves what is not a file, or may not be read, into a directory `left/`. If `left/` is on another file
+/// Moves what is no file, or is too large or may not be read, into a directory `left/`. If `left/` is on another file
 /// system, it is only renamed.
-fn move_out(disk: &dyn Disk, path: &Path, left: &Path) -> DiskResult<()> {
+pub fn move_out(disk: &dyn Disk, path: &Path, left: &Path) -> DiskResult<()> {
     ensure_dir(disk, left)?;
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let moved = free(disk, left, &name)?;

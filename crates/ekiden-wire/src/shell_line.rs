@@ -16,13 +16,19 @@ const HARMLESS: [&str; 8] = [
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct ShellLine {
     pub(crate) commands: Vec<String>,
-    /// The line does more: it substitutes, redirects, groups or comments, or a quote is open.
+    /// The line does more: it substitutes, redirects, groups or comments, a quote is open, or it has white space that
+    /// separates no words.
     pub(crate) does_more: bool,
 }
 
 impl ShellLine {
     pub(crate) fn of(line: &str) -> Self {
-        let mut split = Self::default();
+        // A shell takes other white space for letters.
+        let is_odd = |c: char| c.is_whitespace() && !" \t\n".contains(c);
+        let mut split = Self {
+            does_more: line.contains(is_odd),
+            ..Self::default()
+        };
         let (mut command, mut quote, mut rest) = (String::new(), None, line);
         while let Some(c) = rest.chars().next() {
             let begins_word = quote.is_none() && !command.ends_with(|c: char| !c.is_whitespace());
@@ -132,6 +138,9 @@ mod tests {
             ("make # don't\nrm -rf /", &["make"]),
             ("make 'a; ls", &["make 'a; ls"]),
             ("cat <<E\nls\nE", &["cat <<E", "ls", "E"]),
+            ("echo a >&2\u{a0}/../../x", &["echo a  \u{a0}/../../x"]),
+            ("\u{a0}echo a", &["echo a"]),
+            ("make >/dev/null\rx", &["make  \rx"]),
         ] {
             let split = ShellLine::of(line);
             assert!(split.does_more, "{line}");

@@ -11,7 +11,7 @@ use ekiden_core::run::Run;
 use ekiden_store::archive::make_dir;
 use ekiden_store::disk::{DiskResult, Kind, parent};
 use ekiden_store::error::StoreError;
-use ekiden_store::handoff::{keep, make_private};
+use ekiden_store::handoff::{keep, make_private, move_out};
 use ekiden_store::layout::{Published, TASK_FILE};
 use ekiden_store::published::restore_places;
 use ekiden_store::ralph;
@@ -184,6 +184,9 @@ impl RunFiles {
         );
         if *text == FileText::Absent || is_empty || aside {
             return Ok(None);
+        }
+        if matches!(text, FileText::TooLarge { .. }) {
+            return move_out(&*self.disk, path, left).map(|()| None);
         }
         keep(&*self.disk, path, left)
     }

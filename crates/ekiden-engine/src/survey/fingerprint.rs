@@ -19,6 +19,8 @@ use crate::git::Git;
 
 /// Changed files whose content is hashed; the rest are compared by size and time.
 const HASHED_FILES_MAX: usize = 2000;
+/// Larger files are compared by size and time, too: reading a data set would take minutes, after each session.
+const HASHED_BYTES_MAX: u64 = 20 * 1024 * 1024;
 /// How many changed nested repositories are looked into; of the rest only the names count.
 const INNER_MAX: usize = 50;
 /// How deep they may be nested.
@@ -50,7 +52,12 @@ async fn describe(git: &Git, dir: &Path, changed: &Changed, depth: usize) -> Des
         found.is_ok_and(|found| found.is_dir())
     };
     let (repositories, files): (Vec<_>, Vec<_>) = changed.present().into_iter().partition(is_dir);
-    let (hashed, many) = files.split_at(files.len().min(HASHED_FILES_MAX));
+    let is_large = |path: &String| {
+        let found = dir.join(path).symlink_metadata();
+        found.is_ok_and(|found| found.len() > HASHED_BYTES_MAX)
+    };
+    let (large, small): (Vec<_>, Vec<_>) = files.into_iter().partition(is_large);
+    let (hashed, many) = small.split_at(small.len().min(HASHED_FILES_MAX));
     // Files that cannot be hashed, such as one that is gone by now, count by name only.
     let hashes = git.contents(hashed).await;
     for (hash, timeless) in hashes.into_iter().zip(substances(dir, hashed).await) {
@@ -62,7 +69,7 @@ async fn describe(git: &Git, dir: &Path, changed: &Changed, depth: usize) -> Des
         tree.push_str(&whole);
         substance.push_str(&timeless);
     };
-    for path in many {
+    for path in many.iter().chain(&large) {
         let told = size_and_time(&dir.join(path));
         add((told.clone(), told));
     }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use ekiden_wire::client_settings::{Position, Survey, load_fault};
 
-use super::settings::{MANAGED, config_dir};
+use super::settings::{MANAGED, config_dir, read_file};
 use crate::settings::environment::Environment;
 
 /// The settings files of the client that may hold hooks, an administrator's last: each takes precedence over those
@@ -56,7 +56,8 @@ pub fn look(environment: &Environment, project: &Path) -> (Vec<GuardedFile>, Vec
         match survey(&path) {
             Some(survey) => files.push(GuardedFile { path, survey }),
             None => {
-                let text = std::fs::read_to_string(&path).unwrap_or_default();
+                let text = read_file(&path).unwrap_or_default();
+                let text = String::from_utf8_lossy(&text);
                 ignored.extend(load_fault(&text).map(|at| IgnoredFile { path, at }));
             }
         }
@@ -82,7 +83,7 @@ pub fn is_there(program: &str) -> bool {
 }
 
 fn survey(path: &Path) -> Option<Survey> {
-    Survey::read(&std::fs::read(path).ok()?)
+    Survey::read(&read_file(path)?)
 }
 
 #[cfg(test)]

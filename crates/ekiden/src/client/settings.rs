@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use ekiden_store::disk::{Disk as _, RealDisk};
 use ekiden_wire::client_settings::{self, TOOLS_RULE};
 use serde_json::Value;
 
@@ -15,6 +16,9 @@ pub const MANAGED: &str = if cfg!(target_os = "macos") {
 } else {
     "/etc/claude-code/managed-settings.json"
 };
+
+/// The largest file of the client that is read, in bytes: its own state grows with each project.
+const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// The settings that the client would use in a work dir.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -197,7 +201,12 @@ fn is_trusted(environment: &Environment, dir: &Path) -> bool {
 }
 
 fn json_of(path: &Path) -> Option<Value> {
-    client_settings::read(&std::fs::read(path).ok()?)
+    client_settings::read(&read_file(path)?)
+}
+
+/// A file of the client, if it is a regular file: a project may have a link to a device in its place.
+pub fn read_file(path: &Path) -> Option<Vec<u8>> {
+    RealDisk::new().read(path, FILE_BYTES_MAX).ok()
 }
 
 #[cfg(test)]

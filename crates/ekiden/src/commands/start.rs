@@ -62,9 +62,11 @@ pub(super) fn begin(
     output: &mut Output,
 ) -> Result<Exit, Failure> {
     if !Invocation::new(flags.clone())?.can_ask()? || is_dumb() {
-        let failure = Failure::new(Exit::Usage, "cannot ask questions here");
+        let failure = Failure::new(
+            Exit::Usage,
+            "cannot ask questions without a terminal, with `--json` or in a session of ekiden",
+        );
         return Err(failure
-            .hint("it needs a terminal, and neither `--json` nor a session of ekiden around it")
             .hint("`ekiden run task.md` starts a run without questions")
             .hint("`ekiden init` writes a template of a task"));
     }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use ekiden_core::budget::Budget;
 use ekiden_core::hash::sha256_hex;
+use ekiden_core::text::one_line;
 use ekiden_store::archive::ensure_dir;
 use ekiden_store::beneath;
 use ekiden_store::disk::{Disk as _, RealDisk, parent};
@@ -26,6 +27,8 @@ use crate::output::phrase;
 pub const FILE_NAME: &str = "config.toml";
 /// The largest settings file that is read, in bytes. A larger one is a mistake.
 const BYTES_MAX: u64 = 1024 * 1024;
+/// What is said about a fault, in characters.
+const FAULT_CHARS_MAX: usize = 1000;
 
 #[derive(Debug, Clone)]
 pub struct SettingsFile {
@@ -312,6 +315,8 @@ impl Parser<'_> {
 
     fn failure(&self, span: Range<usize>, what: &str) -> Failure {
         let place = format!("{}:{}", phrase::path(&self.file.path), self.line(span));
+        // A line of a stranger's file must not look like one of ours.
+        let what = one_line(what, FAULT_CHARS_MAX);
         Failure::new(Exit::Settings, format!("{place}: {what}"))
     }
 

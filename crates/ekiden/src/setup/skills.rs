@@ -14,6 +14,7 @@ use super::client_mod;
 use super::plan::{FileChange, read};
 use super::program::for_skills;
 use super::target::{Scope, Target};
+use crate::client::settings::read_file;
 use crate::failure::Failure;
 
 /// How deeply directories of commands may be nested.
@@ -192,7 +193,7 @@ fn taken_names<'d>(dirs: impl IntoIterator<Item = &'d Path>) -> BTreeSet<String>
     for dir in dirs {
         add_commands(&dir.join("commands"), DEPTH_MAX, &mut taken);
         for skill in entries(&dir.join("skills")) {
-            let text = std::fs::read(skill.join("SKILL.md")).unwrap_or_default();
+            let text = read_file(&skill.join("SKILL.md")).unwrap_or_default();
             let text = String::from_utf8_lossy(&text);
             // A skill is called by the name of its directory, and by the name that it gives itself.
             if !text.is_empty() && !text.contains(SKILL_MARK) {
