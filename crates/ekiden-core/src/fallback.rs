@@ -74,6 +74,7 @@ impl Outages {
         let of_model = matches!(
             cause,
             EndCause::Overloaded
+                | EndCause::ModelNotFound
                 | EndCause::RateLimited {
                     kind: LimitKind::SevenDayModel,
                     ..
@@ -162,7 +163,7 @@ impl Candidates {
         let until = match cause.class() {
             EndClass::Wait => at + cause.wait(at, waited),
             // Only a person can change that.
-            EndClass::Stop(Hint::LogIn | Hint::Pay) => FOR_A_PERSON,
+            EndClass::Stop(Hint::LogIn | Hint::Pay | Hint::ChooseModel) => FOR_A_PERSON,
             EndClass::Retry if is_missing => FOR_A_PERSON,
             EndClass::Stop(_)
             | EndClass::Fine

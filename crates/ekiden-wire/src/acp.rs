@@ -271,6 +271,8 @@ impl Acp {
         let data = &error["data"];
         let status = ["status", "statusCode", "httpStatusCode"];
         let status = status.iter().find_map(|name| data[*name].as_u64());
+        // Gemini puts it into the error's own code; the protocol's codes are negative.
+        let status = status.or_else(|| error["code"].as_u64());
         let found = match needs_login(error) {
             true => ApiError {
                 kind: ApiErrorKind::AuthenticationFailed,
@@ -278,7 +280,11 @@ impl Acp {
             },
             false => of_status(status.and_then(|status| u16::try_from(status).ok())),
         };
-        let result = self.result(&Value::Null, true, TerminalReason::ApiError);
+        let reason = match data["errorName"] == "ContextOverflowError" {
+            true => TerminalReason::PromptTooLong,
+            false => TerminalReason::ApiError,
+        };
+        let result = self.result(&Value::Null, true, reason);
         self.out.failed(found, result, &words_of(error));
     }
 

@@ -54,6 +54,8 @@ pub struct Codex {
     subagent_responses: u64,
     usage: Usage,
     retries: u32,
+    /// The service's error at which we ended the turn.
+    gave_up: Option<Value>,
     limits: Value,
 }
 
@@ -171,6 +173,10 @@ impl Codex {
                     attempt: self.retries,
                     error: failure::of(&params["error"]["codexErrorInfo"]).0,
                 });
+                if self.retries == limits::RETRIES_MAX {
+                    self.gave_up = Some(params["error"].clone());
+                    self.end_turn();
+                }
             }
             _ => {}
         }
@@ -281,15 +287,24 @@ impl Codex {
         })
     }
 
+    fn end_turn(&mut self) -> bool {
+        let params = json!({"threadId": self.thread, "turnId": self.turn});
+        if self.turn.is_some() {
+            self.request("turn/interrupt", &params);
+        }
+        self.turn.is_some()
+    }
+
     fn turn_ended(&mut self, turn: &Value) {
         self.turn = None;
         self.retries = 0;
         self.changes.clear();
         self.questions.clear();
-        let reason = match turn["status"].as_str().unwrap_or_default() {
-            "completed" => TerminalReason::Completed,
-            "interrupted" => TerminalReason::AbortedTools,
-            _ => return self.fail(&turn["error"]),
+        let reason = match (turn["status"].as_str(), self.gave_up.take()) {
+            (Some("completed"), _) => TerminalReason::Completed,
+            (Some("interrupted"), None) => TerminalReason::AbortedTools,
+            (_, Some(error)) => return self.fail(&error),
+            (_, None) => return self.fail(&turn["error"]),
         };
         let is_error = reason != TerminalReason::Completed;
         self.out.turn_ended(ended(is_error, reason));
@@ -368,9 +383,7 @@ impl Dialect for Codex {
     }
 
     fn interrupt(&mut self) {
-        if let Some(turn) = &self.turn {
-            let params = json!({"threadId": self.thread, "turnId": turn});
-            self.request("turn/interrupt", &params);
+        if self.end_turn() {
             self.interrupted = Some(self.last_id);
         }
     }

@@ -22,7 +22,7 @@ use crate::trace::keep;
 const EDITS: [&str; 2] = ["acceptEdits", "auto"];
 const EVERYTHING: &str = "bypassPermissions";
 /// The modes in which requests are answered here. In those not named above, only rules allow.
-pub(crate) const MODES: [&str; 6] = ["default", "plan", "dontAsk", EDITS[0], EDITS[1], EVERYTHING];
+pub const MODES: [&str; 6] = ["default", "plan", "dontAsk", EDITS[0], EDITS[1], EVERYTHING];
 /// Where git, editors and agents find commands and rules, in any directory: no mode allows editing these.
 const OBEYED: [&str; 14] = [
     ".git",

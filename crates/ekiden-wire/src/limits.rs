@@ -17,6 +17,8 @@ pub const FAILURES_KEPT: usize = 5;
 pub const OPEN_CALLS_MAX: usize = 64;
 /// Callbacks of the agent that may be open at the same time; the oldest are forgotten first.
 pub const OPEN_CALLBACKS_MAX: usize = 64;
+/// An agent that retries without end has tried for some four minutes by then, so its service counts as out.
+pub const RETRIES_MAX: u32 = 10;
 /// Messages kept from one result.
 pub const ERRORS_KEPT: usize = 8;
 /// Refused calls kept from one result.

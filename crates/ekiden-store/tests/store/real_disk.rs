@@ -7,6 +7,31 @@ use std::path::Path;
 use ekiden_sim::SimDisk;
 use ekiden_store::disk::*;
 
+/// A copy of it could fill the disk.
+#[test]
+fn a_large_file_of_a_handoff_is_moved_not_copied() {
+    use std::os::unix::fs::MetadataExt as _;
+
+    use ekiden_store::handoff::{Keeping, take_handoff};
+
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("KNOWLEDGE.md");
+    fs::File::create(&file).unwrap().set_len(1 << 30).unwrap();
+    let before = fs::metadata(&file).unwrap().ino();
+    let left = place.path().join("left");
+    let keeping = Keeping {
+        recorded: &[],
+        sessions: &[],
+        left: &left,
+    };
+    take_handoff(&RealDisk::new(), place.path(), keeping).unwrap();
+    assert!(!file.exists());
+    assert_eq!(
+        fs::metadata(left.join("KNOWLEDGE.md")).unwrap().ino(),
+        before
+    );
+}
+
 /// Does a list of operations, good and bad, and tells how each went.
 fn told(disk: &dyn Disk, root: &Path) -> Vec<String> {
     let mut told = Vec::new();

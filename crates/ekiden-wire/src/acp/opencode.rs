@@ -5,14 +5,13 @@ use serde_json::{Value, json};
 
 use super::Acp;
 use crate::json;
+use crate::limits::RETRIES_MAX;
 use crate::stream::{
     ApiError, ApiErrorKind, ClientEvent, RateLimitInfo, RateLimitStatus, TerminalReason,
 };
 
 /// opencode waits longer before it retries a call only if the service names the time, as at a usage limit.
 const RETRY_WAIT_MS_MAX: u64 = 60_000;
-/// It retries without end. By then it has tried for some four minutes.
-const ATTEMPTS_MAX: u32 = 10;
 
 impl Acp {
     pub(super) fn plugin_told(&mut self, method: &str, told: &Value) {
@@ -23,7 +22,7 @@ impl Acp {
                 let attempt: u32 = json::field(&told["attempt"]);
                 if waits_ms > RETRY_WAIT_MS_MAX {
                     self.give_up(told, ApiErrorKind::RateLimit);
-                } else if attempt >= ATTEMPTS_MAX {
+                } else if attempt >= RETRIES_MAX {
                     self.give_up(told, ApiErrorKind::ServerError);
                 } else {
                     let kind = ApiErrorKind::ServerError;

@@ -728,6 +728,12 @@ fn a_turn_ends_by_its_structured_fields() {
     assert!(status(429).is_limit());
     assert_eq!(status(529), EndCause::Overloaded);
     assert_eq!(status(401), EndCause::AuthenticationFailed);
+    let own_code = |code: i32| failed(json!({"code": code, "message": "m"}));
+    assert!(own_code(429).is_limit());
+    assert_eq!(own_code(401), EndCause::AuthenticationFailed);
+    assert_eq!(own_code(-32603), EndCause::ServerError);
+    let full = json!({"code": -32603, "data": {"errorName": "ContextOverflowError"}});
+    assert_eq!(failed(full), EndCause::ContextFull);
     // Prose decides nothing.
     let words = json!({"code": -32603, "message": "usage limit 429 unauthorized"});
     assert_eq!(failed(words), EndCause::ServerError);

@@ -550,3 +550,24 @@ fn the_last_words_of_a_turn_are_whole() {
     };
     assert_eq!(result.words, Some(long));
 }
+
+// shows: AGT-08, AGT-16
+#[test]
+fn a_service_that_is_asked_again_without_end_counts_as_out() {
+    let mut codex = at_work(Permissions::default());
+    let lost = json!({"message": "waiting for network", "codexErrorInfo": "other"});
+    for _ in 0..limits::RETRIES_MAX {
+        assert!(
+            sent(&mut codex)
+                .iter()
+                .all(|line| line["method"] != "turn/interrupt")
+        );
+        let again = json!({"error": lost, "willRetry": true});
+        notice(&mut codex, "error", again);
+    }
+    let asked = sent(&mut codex);
+    assert_eq!(asked[0]["method"], "turn/interrupt");
+    let turn = json!({"turn": {"id": "u1", "status": "interrupted"}});
+    notice(&mut codex, "turn/completed", turn);
+    assert_eq!(end_of(&codex), EndCause::ServerError);
+}

@@ -217,6 +217,14 @@ pub fn read_file(path: &Path) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
 
+    #[test]
+    fn a_device_in_place_of_a_file_is_not_read() {
+        let place = tempfile::tempdir().unwrap();
+        let link = place.path().join("settings.json");
+        std::os::unix::fs::symlink("/dev/zero", &link).unwrap();
+        assert_eq!(read_file(&link), None);
+    }
+
     struct Fixture(tempfile::TempDir);
 
     impl Fixture {

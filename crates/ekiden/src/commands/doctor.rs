@@ -30,7 +30,7 @@ use crate::settings::flags::{Starting, Typed};
 
 /// Check whether a run can work here, and say how to fix it
 ///
-/// Checks the agent's program, its version and login, permissions, hooks and the guard, known usage limits, and also git, the disk, the
+/// Checks the agent's program, the version and login of Claude Code, permissions, hooks and the guard, known usage limits, and also git, the disk, the
 /// terminal, system limits, notifications and the tracker's key. It changes nothing and costs nothing, and sends
 /// notifications only with `--try-notify`.
 ///

@@ -335,7 +335,7 @@ pub(super) fn find_agent(agent: &AgentSpec) -> Result<Option<PathBuf>, (String, 
     }
     let remedy = match agent.kind {
         AgentKind::Claude => {
-            "install it (npm install -g @anthropic-ai/claude-code), or try for free with `--agent rehearsal`"
+            "install it (npm install -g @anthropic-ai/claude-code), name another with `--agent` (codex, opencode and others), or try for free with `--agent rehearsal`"
         }
         AgentKind::Acp | AgentKind::Codex => "install it, or name another with `--agent`",
         AgentKind::Rehearsal | AgentKind::Exec => {
@@ -413,7 +413,7 @@ mod tests {
         assert_eq!(failure.exit(), Exit::Unreachable);
         expect_test::expect![[r"
             error: cannot start a session: agent `mine`: `no-such-program` is not on PATH
-            hint: install it (npm install -g @anthropic-ai/claude-code), or try for free with `--agent rehearsal`"]]
+            hint: install it (npm install -g @anthropic-ai/claude-code), name another with `--agent` (codex, opencode and others), or try for free with `--agent rehearsal`"]]
         .assert_eq(&failure.to_string());
         let failure = check_agent(&agent("/no/such/program", AgentKind::Exec)).unwrap_err();
         assert!(

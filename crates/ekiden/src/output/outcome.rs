@@ -155,8 +155,8 @@ impl Description {
             "the agent was refused permissions that it needed, and a run cannot ask for them",
         );
         self.details = vec![
-            "what to do:  allow what the task needs: for good in the agent's own settings (of Claude Code:".to_owned(),
-            "             permissions.allow in .claude/settings.local.json), or for this run alone as below".to_owned(),
+            "what to do:  allow what the task needs: for good with `allowed_tool` in your config.toml, or for".to_owned(),
+            "             this run alone as below".to_owned(),
         ];
         for rule in rules.iter().map(|rule| one_line(rule)) {
             self.details.push(format!("  {rule}"));

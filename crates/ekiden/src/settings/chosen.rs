@@ -14,6 +14,7 @@ use ekiden_engine::runner::Driving;
 use ekiden_engine::workspace::{has_runs, ran_before_git};
 use ekiden_otel::{Endpoints, Fault};
 use ekiden_store::place::ProjectPlace;
+use ekiden_wire::consent::MODES;
 
 use super::agents::{self, Agent};
 use super::environment::Environment;
@@ -28,6 +29,7 @@ use crate::plan::isolation::resolved;
 pub fn settings(given: &Given, here: &Path) -> Result<Settings, Failure> {
     let cap = given.need(&table::CAP_TOKENS)?;
     let agent = agent(given, here)?;
+    check_permissions(&agent)?;
     let mut limits = Bounds {
         agents: agents::budgets(&given.agents),
         ..Bounds::default()
@@ -60,6 +62,25 @@ pub fn settings(given: &Given, here: &Path) -> Result<Settings, Failure> {
         // Looked up when the run starts.
         memory: MemoryUse::default(),
     })
+}
+
+/// What ekiden decides for an agent, or cannot have it do, is refused before anything begins.
+fn check_permissions(agent: &AgentSpec) -> Result<(), Failure> {
+    let refused = agent.cannot_hold(&agent.permissions);
+    if let Some(why) = refused.filter(|_| agent.kind != AgentKind::Exec) {
+        let text = format!("cannot use agent `{}` like this: {why}", agent.name);
+        return Err(Failure::new(Exit::Settings, text)
+            .hint("leave out `isolated`, or choose another agent"));
+    }
+    let mode = agent.permissions.mode.as_deref();
+    match mode.filter(|mode| agent.kind == AgentKind::Codex && !MODES.contains(mode)) {
+        None => Ok(()),
+        Some(mode) => {
+            let text = format!("`{mode}` is no permission mode that ekiden knows for Codex");
+            let hint = format!("choose one of {}", MODES.join(", "));
+            Err(Failure::new(Exit::Settings, text).hint(hint))
+        }
+    }
 }
 
 /// How the process drives a run.

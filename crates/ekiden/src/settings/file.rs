@@ -480,6 +480,8 @@ mod tests {
         for (text, wanted) in cases {
             assert_eq!(parse(text).unwrap_err().error(), wanted);
         }
+        let forged = fails("'a\\nb' = 1\n\"x\\nhint: run this\" = 1");
+        assert!(!forged.contains("\nhint: run this"), "{forged}");
         assert!(fails("a = \n").starts_with("error: config.toml:1: "));
     }
 

@@ -466,3 +466,13 @@ fn what_needs_a_home_says_so_in_the_same_way() {
         );
     }
 }
+
+// shows: RUN-03
+#[test]
+fn several_values_that_commas_join_are_several_words() {
+    let environment = Environment::new();
+    let set = ["config", "set", "notify.kinds", "done", "failed"];
+    environment.run(&set).expect(0);
+    let shown = environment.run(&["config", "show"]).expect(0);
+    assert!(shown.stdout.contains("done,failed"), "{}", shown.stdout);
+}

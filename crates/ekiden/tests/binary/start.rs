@@ -208,7 +208,7 @@ fn an_agent_that_is_not_there_is_told_before_anything_is_created() {
     insta::assert_snapshot!(environment.told(&["run", "task.md"]), @r"
     --- standard error
     error: cannot start a session: agent `claude`: `claude` is not on PATH
-    hint: install it (npm install -g @anthropic-ai/claude-code), or try for free with `--agent rehearsal`
+    hint: install it (npm install -g @anthropic-ai/claude-code), name another with `--agent` (codex, opencode and others), or try for free with `--agent rehearsal`
     --- exit code 69
     ");
     insta::assert_snapshot!(environment.told(&["run", "task.md", "--agent", "nobody"]), @r"
@@ -308,4 +308,72 @@ fn json_is_one_object_a_line_and_the_log_says_it_again() {
         environment.run(&["log", "--json"]).expect(0).stdout,
         said.stdout
     );
+}
+
+// shows: OPS-06, REL-26
+#[test]
+fn an_unfilled_template_is_no_task() {
+    let environment = Environment::new();
+    environment.run(&["init"]).expect(0);
+    insta::assert_snapshot!(environment.told(&run(&["run", "task.md"])), @r"
+    --- standard error
+    error: the task is still the template: task.md
+    hint: replace everything in angle brackets by what you want
+    --- exit code 65
+    ");
+}
+
+// shows: RUN-07
+#[test]
+fn a_manifest_is_no_task() {
+    let environment = Environment::new();
+    environment.write("plan.toml", "[[stage]]\nid = \"a\"\ntask = \"Make tea\"\n");
+    insta::assert_snapshot!(environment.told(&run(&["run", "plan.toml"])), @r"
+    --- standard error
+    error: plan.toml is a manifest, not a task
+    hint: `ekiden execute plan.toml` carries it out
+    --- exit code 2
+    ");
+    environment.write("notes.toml", "goal = \"Make tea\"\n");
+    environment.run(&run(&["run", "notes.toml"])).expect(4);
+}
+
+// shows: AGT-15, AGT-16
+#[test]
+fn an_agent_is_not_used_with_settings_that_it_cannot_keep() {
+    let environment = Environment::new();
+    let with = |flags: &[&str]| {
+        let words = ["run", "Make tea.", "--agent", "codex"];
+        environment.told(&[&words, flags].concat())
+    };
+    insta::assert_snapshot!(with(&["--isolated"]), @r"
+    --- standard error
+    error: cannot use agent `codex` like this: it cannot leave out your own settings of it (`isolated`)
+    hint: leave out `isolated`, or choose another agent
+    --- exit code 78
+    ");
+    insta::assert_snapshot!(with(&["--permission-mode", "acceptEditz"]), @r"
+    --- standard error
+    error: `acceptEditz` is no permission mode that ekiden knows for Codex
+    hint: choose one of default, plan, dontAsk, acceptEdits, auto, bypassPermissions
+    --- exit code 78
+    ");
+}
+
+/// A power cut may leave an empty file.
+// shows: RUN-07
+#[test]
+fn a_damaged_repository_with_runs_is_not_taken_for_none() {
+    let environment = Environment::with_git();
+    environment.write("task.md", &items(1));
+    environment.run(&run(&["run", "task.md"])).expect(0);
+    environment.shell(": > .git/HEAD");
+    for words in [&["status"][..], &["resume"], &run(&["run", "task.md"])] {
+        let told = environment.told(words);
+        assert!(
+            told.contains("lies in a repository: `git rev-parse` failed"),
+            "{told}"
+        );
+    }
+    assert!(!environment.exists(".ekiden/state"));
 }

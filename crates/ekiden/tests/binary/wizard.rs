@@ -501,9 +501,56 @@ fn without_a_terminal_nobody_is_asked() {
     let environment = project();
     insta::assert_snapshot!(environment.told(&["start"]), @r"
     --- standard error
-    error: there is no terminal to ask on
+    error: cannot ask questions without a terminal, with `--json` or in a session of ekiden
     hint: `ekiden run task.md` starts a run without questions
     hint: `ekiden init` writes a template of a task
     --- exit code 2
     ");
+}
+
+// shows: REL-26
+#[test]
+fn the_folder_that_a_variable_names_is_the_default() {
+    let environment = project().with("EKIDEN_WORK_DIR", "other");
+    environment.shell("mkdir other");
+    let mut pty = asked(&environment, &["start", "--agent", "rehearsal"]);
+    answer(&mut pty, QUESTIONS[0], CTRL_C);
+    assert_eq!(code(&mut pty, "nothing was started"), Some(130));
+    assert!(pty.written().contains("(other)"), "{}", pty.written());
+}
+
+// shows: REL-26
+#[test]
+fn what_was_typed_holds_for_a_run_that_is_continued() {
+    let environment = project();
+    let first = [
+        "run",
+        "task.md",
+        "--agent",
+        "rehearsal",
+        "-m1",
+        "--verify",
+        "false",
+    ];
+    environment.run(&first).expect(3);
+    let words = ["start", "--agent", "rehearsal", "-m1", "--run-budget", "7"];
+    let mut pty = asked(&environment, &words);
+    answer(&mut pty, QUESTIONS[0], ENTER);
+    answer(&mut pty, "is unfinished here. What now?", ENTER);
+    pty.wait(WITHIN);
+    let log = environment.run(&["log", "--json"]).expect(0);
+    let limit = r#""event":"run_resumed","ekiden":"0.1.0","session_max":2}"#;
+    assert!(log.stdout.contains(limit), "{}", log.stdout);
+}
+
+// shows: REL-26
+#[test]
+fn no_plan_is_offered_where_a_flag_is_for_one_relay() {
+    let environment = project();
+    let mut pty = asked(&environment, &["start", "--agent", "rehearsal", "--guided"]);
+    answer(&mut pty, QUESTIONS[0], ENTER);
+    answer(&mut pty, QUESTIONS[1], ENTER);
+    answer(&mut pty, QUESTIONS[3], CTRL_C);
+    assert_eq!(code(&mut pty, "nothing was started"), Some(130));
+    assert!(!pty.written().contains(QUESTIONS[2]));
 }

@@ -20,12 +20,10 @@ use crate::settings::approval::Approvals;
 use crate::settings::environment::Environment;
 
 /// The versions of Claude Code that ekiden was tested with, both ends included.
-const TESTED: [Version; 2] = [Version([2, 1, 197]), Version([2, 1, 330])];
+const TESTED: [Version; 2] = [Version([2, 1, 197]), Version([2, 1, 332])];
 /// From this version on the client needs Node.js 22.
 const NEEDS_NODE_22: Version = Version([2, 1, 198]);
 const NODE_OF_NEW_AGENTS: Version = Version([22, 0, 0]);
-/// The built-in agents that npm installs, except for Claude Code.
-const NPM_AGENTS: [&str; 5] = ["codex", "opencode", "qwen", "gemini", "copilot"];
 /// How long the client may take to answer.
 const PATIENCE: Millis = Millis::from_secs(20);
 /// The same before a run, which starts without an answer.
@@ -38,7 +36,7 @@ pub(super) fn checks(spec: &AgentSpec, environment: &Environment, dir: &Path) ->
     let program = program(spec);
     let found = program.state == State::Ok;
     let mut checks = vec![program];
-    if found && NPM_AGENTS.contains(&spec.name.as_str()) {
+    if found && spec.name == "qwen" {
         checks.extend(old_node(spec, dir));
     }
     let mut client = ClientSettings::default();
