@@ -3,14 +3,12 @@
 use std::io;
 use std::path::PathBuf;
 
-use ekiden_agent::child::SpawnError;
 use ekiden_core::ids::{RunId, SessionNumber, StageId};
 use ekiden_core::outcome::Outcome;
 use ekiden_store::disk::DiskError;
 use ekiden_store::error::StoreError;
 use ekiden_store::lock::Holder;
 
-use crate::git::GitError;
 use crate::git::branch::BranchError;
 use crate::steering_socket::Refusal;
 use crate::workspace::WorkspaceError;
@@ -106,24 +104,9 @@ pub enum EngineError {
     StillAlive { run: RunId },
     #[error("resume {run}: a worktree of it cannot be made ready: {why}")]
     Worktree { run: RunId, why: String },
-    #[error("start a plan: stages commit their work, and git has no name and email for you")]
-    NoIdentity,
-    #[error("start a plan: this git cannot merge without a work tree")]
-    OldGit,
-    #[error("start a plan: `{file}` is copied into worktrees, where git would commit it")]
-    NotIgnored { file: String },
+    /// The repository lacks what every plan needs, or the manifest names files that worktrees cannot get.
     #[error("start a plan: {why}")]
-    NotLent { why: String },
-    #[error(
-        "start a plan: `context` of stage {stage} names {files} untracked files, and at most {files_max} are copied into a worktree"
-    )]
-    TooMuchContext {
-        stage: StageId,
-        files: usize,
-        files_max: usize,
-    },
-    #[error("start a plan: there is a branch `{branch}`, so git can make none below it")]
-    BranchInTheWay { branch: String },
+    CannotPlan { why: String, hint: String },
     #[error("work in {}: {owner} keeps its own files there", dir.display())]
     NotForWork { dir: PathBuf, owner: &'static str },
     #[error("read run {run}")]
@@ -169,55 +152,6 @@ impl EngineError {
                 found: found.clone(),
             }),
         }
-    }
-
-    /// What a person can do about it, if the code that found the fault knows.
-    pub fn hint(&self) -> Option<&'static str> {
-        if let Self::Unreadable { cause, .. } | Self::UnreadableInTheWay { cause, .. } = self {
-            return cause.hint();
-        }
-        if let Self::Workspace(WorkspaceError::Dir { .. }) = self {
-            return Some("create it, or name another directory with `--work-dir`");
-        }
-        if let Self::Workspace(WorkspaceError::Git { source, .. }) = self
-            && let Some(error) = source.get_ref()
-            && let Some(GitError::Spawn(SpawnError::NoProgram { .. })) = error.downcast_ref()
-        {
-            return Some(
-                "install git, or put it on PATH: git knows where the runs of this repository are",
-            );
-        }
-        if let Self::NotForWork { .. } = self {
-            return Some("name another directory with `--work-dir`");
-        }
-        if let Self::Empty { .. } = self {
-            return Some(
-                "its log was emptied; what the sessions left is beside it, under sessions/, unless that was removed too",
-            );
-        }
-        if let Self::LogOfAnother { .. } = self {
-            return Some("put its own log back, or start again with `--new`");
-        }
-        if let Self::Refused { .. } = self {
-            return Some("ask the person who runs it: a run can only be steered from outside");
-        }
-        if let Self::WorksElsewhere { .. } = self {
-            return Some("give the command there");
-        }
-        if let Self::Unreachable { .. } = self {
-            return Some(
-                "ctrl-c in its own terminal stops it; if it runs in a container, give the command there",
-            );
-        }
-        if let Self::NotUnderstood { .. } = self {
-            return Some(
-                "nothing was changed; `ekiden stop` and `ekiden resume` the run, then repeat the command",
-            );
-        }
-        if let Self::Store(error) | Self::Archive(error) = self {
-            return error.hint();
-        }
-        None
     }
 }
 

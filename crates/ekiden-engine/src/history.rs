@@ -16,10 +16,9 @@ use ekiden_core::renewal::{LastSession, NewTask, StartingPoint};
 use ekiden_core::run::Run;
 use ekiden_core::settings::RunStarted;
 use ekiden_core::time::{Millis, Timestamp};
-use ekiden_store::disk::{Disk, RealDisk};
+use ekiden_store::disk::Disk;
 use ekiden_store::error::{FileFault, StoreError};
 use ekiden_store::format::{self, Access};
-use ekiden_store::layout::StateLayout;
 use ekiden_store::lock::{Holder, WorkDirLock};
 use ekiden_store::log::LogReader;
 use ekiden_store::state::StateDir;
@@ -145,8 +144,8 @@ pub fn find(
 
 /// How long a run's log is, in bytes: a cheap way to see that something happened.
 pub fn log_bytes(workspace: &Workspace, run: &RunId) -> Result<u64, EngineError> {
-    let path = StateLayout::new(&workspace.state_dir).run(run).log();
-    let stat = RealDisk::fenced(&workspace.dir).stat(&path)?;
+    let path = workspace.layout().run(run).log();
+    let stat = workspace.disk().stat(&path)?;
     stat.map(|stat| stat.len).ok_or(EngineError::NoRuns)
 }
 
@@ -267,7 +266,7 @@ pub fn imported(workspace: &Workspace, hash: &str) -> Result<Option<RunId>, Engi
 }
 
 pub fn holder(workspace: &Workspace) -> Option<Holder> {
-    WorkDirLock::holder_of(&StateLayout::new(&workspace.state_dir).lock(workspace.worktree()))
+    WorkDirLock::holder_of(&workspace.layout().lock(workspace.worktree()))
 }
 
 /// Fails if another run here prevents a new one from beginning. What the new one does may not be known yet.
@@ -467,10 +466,9 @@ fn unreadable(run: RunId, cause: EngineError) -> EngineError {
 }
 
 pub(crate) fn open(workspace: &Workspace) -> Result<Option<StateDir>, EngineError> {
-    let disk = Arc::new(RealDisk::fenced(&workspace.dir));
     Ok(StateDir::open(
-        disk,
-        StateLayout::new(&workspace.state_dir),
+        Arc::new(workspace.disk()),
+        workspace.layout(),
     )?)
 }
 

@@ -96,8 +96,8 @@ impl KnowledgeFile {
             },
             corrected: relays().map(|relay| relay.knowledge.archived.len()).sum(),
             closed,
-            disk: RealDisk::fenced(&workspace.dir),
-            published: Published::new(&workspace.dir),
+            disk: workspace.disk(),
+            published: workspace.published(),
         };
         if let Some(text) = file.published_text().filter(|_| file.closed.is_none()) {
             file.text = text;

@@ -49,7 +49,7 @@ pub fn held<'a>(
     agents: impl IntoIterator<Item = &'a AgentSpec>,
     now: Timestamp,
 ) -> Option<EndCause> {
-    let disk = Arc::new(RealDisk::fenced(&workspace.dir));
+    let disk = Arc::new(workspace.disk());
     let known = KnownLimits::of(workspace, disk, None);
     let agents = agents.into_iter();
     let held: Option<Vec<EndCause>> = agents

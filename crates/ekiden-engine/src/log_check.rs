@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use ekiden_core::ids::RunId;
-use ekiden_store::disk::{Disk, RealDisk};
+use ekiden_store::disk::Disk;
 use ekiden_store::layout::StateLayout;
 use ekiden_store::log::{ChainCheck, Continuity};
 use ekiden_store::user_state::{StateId, UserState};
@@ -50,8 +50,8 @@ pub(crate) fn is_unknown(workspace: &Workspace, run: &RunId) -> Result<bool, Eng
 }
 
 fn look(workspace: &Workspace, run: &RunId) -> Result<ChainCheck, EngineError> {
-    let layout = StateLayout::new(&workspace.state_dir);
-    let disk: Arc<dyn Disk> = Arc::new(RealDisk::fenced(&workspace.dir));
+    let layout = workspace.layout();
+    let disk: Arc<dyn Disk> = Arc::new(workspace.disk());
     let id = StateId::of(&*disk, &layout)?;
     let copy = chains_of(&disk, workspace, id.as_ref()).map(|chains| chains.join(run.as_str()));
     Ok(ChainCheck::make(

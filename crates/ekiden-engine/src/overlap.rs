@@ -34,8 +34,10 @@ pub(crate) fn refuse(workspace: &Workspace) -> Result<(), EngineError> {
     }
     let above = workspace.dir.ancestors().skip(1).map(Path::to_owned);
     for dir in above.chain(below(&workspace.dir)) {
+        // A run may have begun before its directory was in a repository.
+        let before_git = StateLayout::new(&dir.join(OWN_STATE)).lock(None);
         let lock = WorkDirLock::holder_of(&lock_of(&dir, workspace));
-        let lock = lock.or_else(|| WorkDirLock::holder_of(&lock_before_git(&dir)));
+        let lock = lock.or_else(|| WorkDirLock::holder_of(&before_git));
         if let Some(holder) = lock {
             let holder = Box::new(holder);
             let kept = None;
@@ -47,7 +49,7 @@ pub(crate) fn refuse(workspace: &Workspace) -> Result<(), EngineError> {
 
 /// A run here, around or inside whose state is where we did not look, as with another `EKIDEN_STATE_DIR`.
 fn kept_elsewhere(ours: &Workspace) -> Option<EngineError> {
-    let lock_of = |known: &Workspace| StateLayout::new(&known.state_dir).lock(known.worktree());
+    let lock_of = |known: &Workspace| known.layout().lock(known.worktree());
     let overlaps = |dir: &Path| dir.starts_with(&ours.dir) || ours.dir.starts_with(dir);
     let known = registry::projects(ours.user_dir.as_deref()?, overlaps).unwrap_or_default();
     let mut known = known.into_iter().filter_map(|known| known.found.ok());
@@ -79,11 +81,6 @@ fn below(top: &Path) -> Vec<PathBuf> {
         }
     }
     found
-}
-
-/// The lock of a run that began before its directory was in a repository.
-fn lock_before_git(dir: &Path) -> PathBuf {
-    StateLayout::new(&dir.join(OWN_STATE)).lock(None)
 }
 
 /// The lock that a run in `dir` would hold, if it keeps its state where this run does.
@@ -121,18 +118,9 @@ mod tests {
         let top = home.path().canonicalize().unwrap();
         let dir = |name: &str| {
             let dir = top.join(name);
-            let published = dir.join(".ekiden");
-            let state_dir = published.join("state");
+            let state_dir = dir.join(".ekiden/state");
             fs::create_dir_all(&state_dir).unwrap();
-            Workspace {
-                dir,
-                git: None,
-                state_dir,
-                published,
-                user_dir: None,
-                limits_dir: None,
-                is_trusted: false,
-            }
+            Workspace::at(dir, None, state_dir)
         };
         let (project, package, other) = (dir("p"), dir("p/a/package"), dir("p/a/other"));
         let hold = |workspace: &Workspace| {
@@ -159,9 +147,9 @@ mod tests {
         let error = error.to_string();
         assert!(error.ends_with("git keeps its own files there"), "{error}");
         refuse(&project).unwrap();
-        fs::write(project.published.join(".gitignore"), "*\n").unwrap();
+        fs::write(project.published().dir().join(".gitignore"), "*\n").unwrap();
         let inside_published = Workspace {
-            dir: project.published.join("handoff"),
+            dir: project.published().dir().join("handoff"),
             ..project.clone()
         };
         let error = refuse(&inside_published).unwrap_err().to_string();

@@ -67,7 +67,6 @@ impl RunPaths {
     pub fn workspace_of(&self, stage: &StageId) -> Workspace {
         let dir = self.dir(stage);
         Workspace {
-            published: dir.join(".ekiden"),
             dir,
             ..self.workspace.clone()
         }
@@ -95,7 +94,8 @@ impl RunPaths {
     }
 
     pub fn shown_result(&self, stage: &StageId) -> PathBuf {
-        Published::new(&self.workspace.dir)
+        self.workspace
+            .published()
             .handoffs()
             .join(format!("{stage}.md"))
     }

@@ -29,7 +29,7 @@ use ekiden_core::prompt::{PromptBlocks, REFUSED_IN_PLANNING};
 use ekiden_core::relay::Prompt;
 use ekiden_core::steering::StopRequest;
 use ekiden_core::time::Timestamp;
-use ekiden_store::disk::{Disk, RealDisk};
+use ekiden_store::disk::Disk;
 use ekiden_store::lock::lock_attempt;
 use ekiden_store::replace::{Durability, replace};
 use tokio::runtime::Runtime;
@@ -83,19 +83,15 @@ pub struct Planner {
 }
 
 impl Planner {
-    /// Takes the work dir. A run's budget covers all sessions together.
-    ///
-    /// # Errors
-    ///
-    /// If another engine works here, something of an earlier planning still lives, or the state cannot be
-    /// written.
+    /// Takes the work dir. A run's budget covers all sessions together. It is an error if another engine works here, or
+    /// something of an earlier planning still lives.
     pub fn take(
         workspace: &Workspace,
         run: RunId,
         agent: AgentSpec,
         bounds: Bounds,
     ) -> Result<Self, EngineError> {
-        let disk = Arc::new(RealDisk::fenced(&workspace.dir));
+        let disk = Arc::new(workspace.disk());
         let work_dir = LockedWorkDir::take(disk, workspace)?;
         let runtime = runtime()?;
         let signals = runtime.block_on(async { Signals::listen(OnHangup::Stop) })?;
@@ -215,7 +211,10 @@ impl Planner {
             profile: Profile::Relay,
             level: Level::L0,
             handoff_dir: session.document.to_owned(),
-            engine_dirs: vec![workspace.published.clone(), workspace.state_dir.clone()],
+            engine_dirs: vec![
+                workspace.published().dir().to_owned(),
+                workspace.state_dir.clone(),
+            ],
             missing: String::new(),
         }
     }

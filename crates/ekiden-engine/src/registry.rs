@@ -68,8 +68,8 @@ pub fn note(workspace: &Workspace, now: Timestamp) -> Result<(), EngineError> {
     if workspace.is_inside_git() {
         return Ok(());
     }
-    let disk: Arc<dyn Disk> = Arc::new(RealDisk::fenced(&workspace.dir));
-    let id = StateId::of(&*disk, &StateLayout::new(&workspace.state_dir))?;
+    let disk: Arc<dyn Disk> = Arc::new(workspace.disk());
+    let id = StateId::of(&*disk, &workspace.layout())?;
     let (Some(home), Some(id)) = (&workspace.user_dir, id) else {
         return Ok(());
     };
@@ -91,11 +91,8 @@ pub fn note(workspace: &Workspace, now: Timestamp) -> Result<(), EngineError> {
 }
 
 /// The wanted ones of all noted work dirs, the most recently seen first, without those that are gone or have another
-/// state now. Changes nothing in the projects, and does not look at the others: their disk may be far away.
-///
-/// # Errors
-///
-/// If the user's own state directory cannot be read. A note that cannot be read is skipped.
+/// state now. Changes nothing in the projects, and does not look at the others: their disk may be far away. A note that
+/// cannot be read is skipped.
 pub fn projects(
     user_dir: &Path,
     is_wanted: impl Fn(&Path) -> bool,

@@ -24,8 +24,8 @@ use ekiden_core::settings::RunStarted;
 use ekiden_core::steering::Steered;
 use ekiden_core::time::Timestamp;
 use ekiden_store::archive::ensure_dir;
-use ekiden_store::disk::{Disk as _, RealDisk};
-use ekiden_store::layout::{RunLayout, StateLayout};
+use ekiden_store::disk::Disk as _;
+use ekiden_store::layout::RunLayout;
 use ekiden_store::limits::AT_WORK_BYTES_MAX;
 use ekiden_store::replace::{Durability, replace};
 use serde::{Deserialize, Serialize};
@@ -57,13 +57,9 @@ pub struct RemoteRun {
 pub struct TakenWorkDir(LockedWorkDir);
 
 impl TakenWorkDir {
-    /// Takes it, as for a run that works here.
-    ///
-    /// # Panics
-    ///
-    /// Within a runtime, since it asks git and waits.
+    /// Takes it, as for a run that works here. It asks git and waits, so it panics within a runtime.
     pub fn take(workspace: &Workspace) -> Result<Self, EngineError> {
-        let disk = Arc::new(RealDisk::fenced(&workspace.dir));
+        let disk = Arc::new(workspace.disk());
         LockedWorkDir::take(disk, workspace).map(Self)
     }
 }
@@ -96,8 +92,8 @@ impl AtWork {
 
 /// What the sessions of a run on other machines are doing, as far as the process that follows it here knows.
 pub fn at_work(workspace: &Workspace, run: &RunId) -> BTreeMap<StageId, AtWork> {
-    let path = StateLayout::new(&workspace.state_dir).run(run).at_work();
-    let disk = RealDisk::fenced(&workspace.dir);
+    let path = workspace.layout().run(run).at_work();
+    let disk = workspace.disk();
     let read = disk.read(&path, AT_WORK_BYTES_MAX).ok();
     let told = read.and_then(|bytes| serde_json::from_slice(&bytes).ok());
     told.unwrap_or_default()
@@ -117,11 +113,8 @@ impl Message {
 }
 
 impl RemoteRun {
-    /// Continues the run's log, or begins it if there is none. Call it within a runtime.
-    ///
-    /// # Errors
-    ///
-    /// If it begins and an unfinished run is in the way, or if the state cannot be read or written.
+    /// Continues the run's log, or begins it if there is none and no unfinished run is in the way. Call it within a
+    /// runtime.
     pub fn open(
         TakenWorkDir(mut work_dir): TakenWorkDir,
         at: Timestamp,

@@ -24,7 +24,7 @@ use ekiden_core::time::Timestamp;
 use ekiden_store::disk::{Disk, DiskResult};
 use ekiden_store::error::StoreError;
 use ekiden_store::handoff::{read_handoff, set_aside};
-use ekiden_store::layout::{Published, SessionLayout};
+use ekiden_store::layout::SessionLayout;
 use ekiden_store::status::{Status, StatusFile};
 
 use crate::effect_runner::ArchiveJob;
@@ -55,7 +55,7 @@ pub struct RunFiles {
 
 impl RunFiles {
     pub fn new(disk: Arc<dyn Disk>, paths: RunPaths) -> Result<Self, StoreError> {
-        let status = StatusFile::open(&*disk, Published::new(&paths.workspace.dir).status())?;
+        let status = StatusFile::open(&*disk, paths.workspace.published().status())?;
         Ok(Self {
             disk,
             paths,
@@ -171,7 +171,7 @@ impl RunFiles {
             handoff_dir: published.handoff(),
             engine_dirs: vec![
                 published.dir().to_owned(),
-                workspace.published.clone(),
+                workspace.published().dir().to_owned(),
                 workspace.state_dir.clone(),
             ],
             missing: String::new(),

@@ -11,9 +11,8 @@ use ekiden_core::outcome::Outcome;
 use ekiden_core::run::Run;
 use ekiden_core::settings::{CommitPlan, RunStarted};
 use ekiden_core::steering::{Steered, StopRequest};
-use ekiden_store::disk::{Disk, RealDisk};
+use ekiden_store::disk::Disk;
 use ekiden_store::error::StoreError;
-use ekiden_store::layout::{Published, StateLayout};
 use ekiden_store::lock::{Holder, WorkDirLock, lock_attempt};
 use ekiden_store::published::{exclude_from_git, hide_state, prepare_published};
 use ekiden_store::state::{LockedStateDir, create_state_root};
@@ -85,11 +84,7 @@ impl Driving {
     }
 }
 
-/// Starts a run and drives it to its end.
-///
-/// # Errors
-///
-/// If another engine works here, an unfinished run is here, or the state cannot be written. A run
+/// Starts a run and drives it to its end. It is an error if another engine works here or an unfinished run is here. A run
 /// that has begun can be resumed after an error.
 pub fn start(
     workspace: &Workspace,
@@ -145,7 +140,7 @@ pub fn resume(
     driving: Driving,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, EngineError> {
-    let mut work_dir = LockedWorkDir::take(fenced(workspace), workspace)?;
+    let mut work_dir = LockedWorkDir::take(Arc::new(workspace.disk()), workspace)?;
     let found = history::resumable(work_dir.state.view(), workspace, prefix)?;
     let differs = work_dir.check_log(found.id(), changed_log)?;
     let accepted = differs.map(|seq| Event::LogAccepted { seq });
@@ -168,7 +163,7 @@ pub fn continue_with(
     driving: Driving,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, EngineError> {
-    let mut work_dir = LockedWorkDir::take(fenced(workspace), workspace)?;
+    let mut work_dir = LockedWorkDir::take(Arc::new(workspace.disk()), workspace)?;
     let found = history::continuable(work_dir.state.view(), workspace, prefix)?;
     work_dir.check_log(found.id(), ChangedLog::Refuse)?;
     // Its branch may have been merged and deleted.
@@ -250,8 +245,7 @@ pub(crate) struct LockedWorkDir {
 impl LockedWorkDir {
     /// Takes the lock and makes the directories and files that a run needs.
     pub(crate) fn take(disk: Arc<dyn Disk>, workspace: &Workspace) -> Result<Self, EngineError> {
-        let published = Published::new(&workspace.dir);
-        let layout = StateLayout::new(&workspace.state_dir);
+        let layout = workspace.layout();
         create_state_root(&*disk, &layout)?;
         let lock = WorkDirLock::take(&layout.lock(workspace.worktree()), us());
         let lock = match lock {
@@ -265,7 +259,7 @@ impl LockedWorkDir {
         // Only lists of all runs need it.
         let _ = registry::note(workspace, SystemClock.now());
         overlap::refuse(workspace)?;
-        prepare_published(&*disk, &published, state.view().layout())?;
+        prepare_published(&*disk, &workspace.published(), state.view().layout())?;
         if let Some(git) = &workspace.git {
             exclude_from_git(&*disk, &git.common_dir.join("info").join("exclude"))?;
             hide_state(
@@ -451,16 +445,12 @@ impl LockedWorkDir {
 
 /// The disk of a run, with fences around its work dir and its worktrees.
 fn real_disk(workspace: &Workspace, header: &RunStarted) -> Arc<dyn Disk> {
-    let disk = RealDisk::fenced(&workspace.dir);
+    let disk = workspace.disk();
     let rules = header.manifest.plan.as_deref();
     match rules.map(|rules| &rules.isolation) {
         Some(Isolation::Worktrees { dir, .. }) => Arc::new(disk.and_fenced(Path::new(dir))),
         Some(Isolation::InPlace) | None => Arc::new(disk),
     }
-}
-
-fn fenced(workspace: &Workspace) -> Arc<dyn Disk> {
-    Arc::new(RealDisk::fenced(&workspace.dir))
 }
 
 /// What others read while we hold the lock.

@@ -12,7 +12,7 @@ use ekiden_core::handoff::HandoffFile;
 use ekiden_core::ids::{AttemptNumber, RunId, SessionNumber, StageId};
 use ekiden_core::limits;
 use ekiden_store::disk::{Disk, DiskResult, Kind, RealDisk, if_there};
-use ekiden_store::layout::{SessionLayout, StateLayout};
+use ekiden_store::layout::SessionLayout;
 
 use crate::run_files::of_attempt;
 use crate::workspace::Workspace;
@@ -50,9 +50,9 @@ impl SessionArchive {
         stage: Option<&StageId>,
         session: SessionNumber,
     ) -> Self {
-        let run = StateLayout::new(&workspace.state_dir).run(run);
+        let run = workspace.layout().run(run);
         Self {
-            disk: RealDisk::fenced(&workspace.dir),
+            disk: workspace.disk(),
             layout: run.relay(stage).session(session),
         }
     }

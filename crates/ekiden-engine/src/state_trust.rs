@@ -9,12 +9,10 @@
 //! `.git` directory has other ways to run commands.
 
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use ekiden_core::ids::RunId;
-use ekiden_store::disk::{Disk, RealDisk};
-use ekiden_store::layout::StateLayout;
 use ekiden_store::replace::Durability;
 use ekiden_store::user_state::{StateId, UserState};
 use serde::{Deserialize, Serialize};
@@ -71,8 +69,9 @@ fn moved(workspace: &Workspace) -> Result<Option<String>, EngineError> {
     if !has_runs {
         return Ok(None);
     }
+    let owner = workspace.state_dir.metadata().ok();
     let found = Found {
-        owner: owner_of(&workspace.state_dir),
+        owner: owner.map(|state| state.uid()),
         said: said(workspace)?,
         in_git: workspace.git.is_some(),
         has_home: workspace.user_dir.is_some(),
@@ -109,7 +108,7 @@ impl Found {
 }
 
 fn trust(workspace: &Workspace) -> Result<(), EngineError> {
-    let (layout, disk) = (StateLayout::new(&workspace.state_dir), disk(workspace));
+    let (layout, disk) = (workspace.layout(), Arc::new(workspace.disk()));
     let Some(home) = &workspace.user_dir else {
         return Ok(());
     };
@@ -139,7 +138,7 @@ pub(crate) fn settle(workspace: &Workspace) -> Result<(), EngineError> {
 }
 
 fn said(workspace: &Workspace) -> Result<Option<Origin>, EngineError> {
-    let (layout, disk) = (StateLayout::new(&workspace.state_dir), disk(workspace));
+    let (layout, disk) = (workspace.layout(), Arc::new(workspace.disk()));
     let (Some(home), Some(id)) = (&workspace.user_dir, StateId::of(&*disk, &layout)?) else {
         return Ok(None);
     };
@@ -153,14 +152,6 @@ fn here(workspace: &Workspace) -> Origin {
         uid: rustix::process::getuid().as_raw(),
         dir: dir.canonicalize().unwrap_or_else(|_| dir.clone()),
     }
-}
-
-fn owner_of(dir: &Path) -> Option<u32> {
-    dir.metadata().ok().map(|found| found.uid())
-}
-
-fn disk(workspace: &Workspace) -> Arc<dyn Disk> {
-    Arc::new(RealDisk::fenced(&workspace.dir))
 }
 
 #[cfg(test)]

@@ -14,7 +14,6 @@ use ekiden_agent::lineage;
 use ekiden_core::ids::RunId;
 use ekiden_core::steering::Steered;
 use ekiden_core::time::Millis;
-use ekiden_store::layout::StateLayout;
 use ekiden_store::lock::{Holder, WorkDirLock};
 
 use crate::error::EngineError;
@@ -68,15 +67,12 @@ impl Sender {
         Self {
             engine,
             run: run.clone(),
-            socket: StateLayout::new(&workspace.state_dir).run(run).socket(),
+            socket: workspace.layout().run(run).socket(),
         }
     }
 
-    /// Sends a message and waits for the answer. After [`Waited::Done`] it is in the log.
-    ///
-    /// # Errors
-    ///
-    /// If the engine cannot be reached, or refuses the caller because it descends from one of its sessions.
+    /// Sends a message and waits for the answer. After [`Waited::Done`] it is in the log. The engine refuses a caller
+    /// that descends from one of its sessions.
     pub fn send(&self, message: &Steered, patience: Millis) -> Result<Waited, EngineError> {
         let unreachable = |source| EngineError::Unreachable {
             run: self.run.clone(),
@@ -161,7 +157,7 @@ impl RunningRun {
         let prefix = prefix.or(here.as_ref().map(RunId::as_str));
         let (run, _) = history::find(workspace, prefix)?;
         let summary = history::read(workspace, &run, |_, _| {})?;
-        let layout = StateLayout::new(&workspace.state_dir);
+        let layout = workspace.layout();
         let lock = layout.lock(summary.run.header().place.worktree.as_deref());
         let holder = WorkDirLock::holder_of(&lock);
         let Some(holder) = holder.filter(|holder| holder.run.as_ref() == Some(summary.id())) else {

@@ -6,11 +6,15 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use ekiden_agent::child::SpawnError;
 use ekiden_core::settings::Place;
-use ekiden_store::layout::StateLayout;
+use ekiden_store::disk::{DiskError, RealDisk};
+use ekiden_store::documents::Documents;
+use ekiden_store::layout::{Published, StateLayout};
 use ekiden_store::place::{ProjectPlace, project_name};
+use ekiden_store::published::prepare_project;
 use serde::{Deserialize, Serialize};
 
 use crate::git::{self, GitError};
@@ -26,8 +30,6 @@ pub struct Workspace {
     pub dir: PathBuf,
     pub git: Option<GitPlace>,
     pub state_dir: PathBuf,
-    /// What people and the agent see: `.ekiden/` in the work dir.
-    pub published: PathBuf,
     /// Ekiden's directory in the user's own state directory, which no project writes to; none without a home.
     pub user_dir: Option<PathBuf>,
     /// Where sessions' usage limits are noted: see [`crate::known_limits`].
@@ -55,19 +57,22 @@ pub enum WorkspaceError {
     Git { path: PathBuf, source: io::Error },
 }
 
+impl WorkspaceError {
+    pub fn lacks_git(&self) -> bool {
+        let Self::Git { source, .. } = self else {
+            return false;
+        };
+        let error = source.get_ref().and_then(|error| error.downcast_ref());
+        matches!(error, Some(GitError::Spawn(SpawnError::NoProgram { .. })))
+    }
+}
+
 impl Workspace {
     /// Looks at a directory; creates nothing. `state_dir` puts the state elsewhere, with a separate directory
-    /// for each work dir.
+    /// for each work dir. It asks git and waits, so it panics within a runtime.
     ///
-    /// # Errors
-    ///
-    /// If the directory does not exist or is no directory, or if git is missing, does not answer or refuses the
-    /// repository that is there: then we would look for the state in the wrong place. Outside a repository there is
-    /// no error.
-    ///
-    /// # Panics
-    ///
-    /// Within a runtime, since it asks git and waits.
+    /// It is an error if git is missing, does not answer or refuses the repository that is there, since we would look for
+    /// the state in the wrong place; outside a repository it is none.
     pub fn find(dir: &Path, state_dir: Option<&Path>) -> Result<Self, WorkspaceError> {
         let named = dir;
         let failed = |source| WorkspaceError::Dir {
@@ -102,7 +107,6 @@ impl Workspace {
     /// A workspace of which only the place is known.
     pub fn at(dir: PathBuf, git: Option<GitPlace>, state_dir: PathBuf) -> Self {
         Self {
-            published: dir.join(".ekiden"),
             dir,
             git,
             state_dir,
@@ -121,6 +125,30 @@ impl Workspace {
             limits_dir,
             ..self
         }
+    }
+
+    /// The disk, with a fence around the work dir.
+    pub fn disk(&self) -> RealDisk {
+        RealDisk::fenced(&self.dir)
+    }
+
+    pub fn layout(&self) -> StateLayout {
+        StateLayout::new(&self.state_dir)
+    }
+
+    /// What people and the agent see: `.ekiden/` in the work dir.
+    pub fn published(&self) -> Published {
+        Published::new(&self.dir)
+    }
+
+    /// Makes `.ekiden/` and the state directory as a run does.
+    pub fn prepare(&self) -> Result<(), DiskError> {
+        let common_dir = self.git.as_ref().map(|git| git.common_dir.as_path());
+        prepare_project(&self.disk(), &self.dir, &self.state_dir, common_dir)
+    }
+
+    pub fn documents(&self) -> Documents {
+        Documents::of(Arc::new(self.disk()), &self.dir, &self.state_dir)
     }
 
     /// The linked worktree's name; none in the main one.

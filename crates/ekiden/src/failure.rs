@@ -131,15 +131,26 @@ of_engine!(WorkspaceError, DiskError, StoreError, BranchError);
 
 impl From<EngineError> for Failure {
     fn from(error: EngineError) -> Self {
-        let failed = |exit| {
-            let failure = Self::new(exit, format!("cannot {}", in_full(&error)));
-            error.hint().into_iter().fold(failure, Self::hint)
+        Self::from(&error)
+    }
+}
+
+impl From<&EngineError> for Failure {
+    fn from(error: &EngineError) -> Self {
+        let failed = |exit| Self::new(exit, format!("cannot {}", in_full(error)));
+        let stored =
+            |exit, error: &StoreError| error.hint().into_iter().fold(failed(exit), Self::hint);
+        let unread = |cause: &EngineError| {
+            let hints = Self::from(cause).hints.into_iter();
+            hints.fold(failed(Exit::State), Self::hint)
         };
-        match &error {
-            EngineError::Workspace(WorkspaceError::Dir { .. })
-            | EngineError::NotForWork { .. }
-            | EngineError::Store(StoreError::UnknownRun { .. }) => failed(Exit::MissingInput),
-            EngineError::Store(StoreError::AmbiguousRun { .. }) => failed(Exit::Usage),
+        match error {
+            EngineError::Workspace(WorkspaceError::Dir { .. }) => failed(Exit::MissingInput)
+                .hint("create it, or name another directory with `--work-dir`"),
+            EngineError::Workspace(error) if error.lacks_git() => failed(Exit::State)
+                .hint("install git, or put it on PATH: git knows where the runs of this repository are"),
+            EngineError::NotForWork { .. } => failed(Exit::MissingInput)
+                .hint("name another directory with `--work-dir`"),
             EngineError::Held { holder } => held("in this directory", "", holder.as_deref()),
             EngineError::Overlaps { dir, holder, kept } => overlaps(dir, holder, kept.as_deref()),
             EngineError::Unfinished { run, task, asks } => unfinished(run.as_str(), *task, *asks),
@@ -158,48 +169,45 @@ impl From<EngineError> for Failure {
                 failed(Exit::MissingInput).hint(format!("`ekiden sessions {run}` shows what there is"))
             }
             EngineError::NotRunning { run, outcome, ended } => not_running(run, outcome, *ended),
-            EngineError::Refused { .. } => failed(Exit::NotPermitted),
-            EngineError::WorksElsewhere { .. }
-            | EngineError::Unreachable { .. }
-            | EngineError::NotUnderstood { .. } => failed(Exit::Unreachable),
+            EngineError::Refused { .. } => failed(Exit::NotPermitted)
+                .hint("ask the person who runs it: a run can only be steered from outside"),
+            EngineError::WorksElsewhere { .. } => failed(Exit::Unreachable).hint("give the command there"),
+            EngineError::Unreachable { .. } => failed(Exit::Unreachable)
+                .hint("ctrl-c in its own terminal stops it; if it runs in a container, give the command there"),
+            EngineError::NotUnderstood { .. } => failed(Exit::Unreachable)
+                .hint("nothing was changed; `ekiden stop` and `ekiden resume` the run, then repeat the command"),
             EngineError::Branch(error) => branch(error),
             EngineError::StillAlive { .. } => failed(Exit::Held).hint("try again in a few seconds"),
-            EngineError::Worktree { .. } => failed(Exit::State),
-            EngineError::NotIgnored { .. } => {
-                failed(Exit::Settings).hint("`.gitignore` or `.git/info/exclude` keeps it out of commits")
-            }
-            EngineError::NotLent { .. } => failed(Exit::Settings)
-                .hint("`[worktree] copy` in the manifest names files of the project; `setup` creates others"),
-            EngineError::TooMuchContext { .. } => failed(Exit::Settings)
-                .hint("`git add` and commit them, or name fewer; what tools make is for `[worktree] setup`"),
-            EngineError::BranchInTheWay { branch } => {
-                failed(Exit::Settings).hint(format!("`git branch -m {branch} NEW-NAME` frees the name"))
-            }
-            EngineError::NoIdentity => failed(Exit::Settings)
-                .hint("say who you are: `git config --global user.name NAME`, `git config --global user.email ADDRESS`"),
-            EngineError::OldGit => failed(Exit::Settings)
-                .hint("install git 2.38 or newer"),
+            EngineError::CannotPlan { hint, .. } => failed(Exit::Settings).hint(hint),
             EngineError::NoStage { .. } => failed(Exit::Bug),
-            EngineError::Unreadable { .. } => {
-                failed(Exit::State).hint("name another run by its id; `ekiden status --all` lists them")
+            EngineError::Unreadable { cause, .. } => {
+                unread(cause).hint("name another run by its id; `ekiden status --all` lists them")
             }
-            EngineError::UnreadableInTheWay { .. } => {
-                failed(Exit::State).hint("`--new` starts a new run and keeps that one as it is")
+            EngineError::UnreadableInTheWay { cause, .. } => {
+                unread(cause).hint("`--new` starts a new run and keeps that one as it is")
             }
-            EngineError::Archive(StoreError::Disk(_)) | EngineError::Publish(_) => {
-                failed(Exit::State).hint("nothing is lost; `ekiden resume` continues when the disk can be written")
+            EngineError::Empty { .. } => failed(Exit::State)
+                .hint("its log was emptied; what the sessions left is beside it, under sessions/, unless that was removed too"),
+            EngineError::LogOfAnother { .. } => failed(Exit::State)
+                .hint("put its own log back, or start again with `--new`"),
+            EngineError::Store(error @ StoreError::UnknownRun { .. }) => stored(Exit::MissingInput, error),
+            EngineError::Store(error @ StoreError::AmbiguousRun { .. }) => stored(Exit::Usage, error),
+            EngineError::Archive(error @ StoreError::Disk(_)) => {
+                stored(Exit::State, error).hint(WHEN_IT_CAN_BE_WRITTEN)
             }
+            EngineError::Publish(_) => failed(Exit::State).hint(WHEN_IT_CAN_BE_WRITTEN),
+            EngineError::Archive(error) | EngineError::Store(
+                error @ (StoreError::Disk(_) | StoreError::File { .. } | StoreError::Held { .. }),
+            ) => stored(Exit::State, error),
             EngineError::Workspace(WorkspaceError::Git { .. })
-            | EngineError::Archive(_)
-            | EngineError::Store(
-                StoreError::Disk(_) | StoreError::File { .. } | StoreError::Held { .. },
-            )
-            | EngineError::Empty { .. }
-            | EngineError::LogOfAnother { .. }
+            | EngineError::Worktree { .. }
             | EngineError::System { .. } => failed(Exit::State),
         }
     }
 }
+
+const WHEN_IT_CAN_BE_WRITTEN: &str =
+    "nothing is lost; `ekiden resume` continues when the disk can be written";
 
 fn held(place: &str, named: &str, holder: Option<&Holder>) -> Failure {
     let who = holder.map_or_else(String::new, |holder| {

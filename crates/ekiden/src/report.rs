@@ -13,8 +13,8 @@ use ekiden_engine::workspace::Workspace;
 use ekiden_engine::{EngineError, history};
 use ekiden_report::page::{Heading, Text, Tone as PageTone};
 use ekiden_report::{Page, Streams, Timeline, render};
-use ekiden_store::disk::{Disk as _, RealDisk};
-use ekiden_store::layout::{RunLayout, StateLayout};
+use ekiden_store::disk::Disk as _;
+use ekiden_store::layout::RunLayout;
 use ekiden_store::replace::replace_at_once;
 use jiff::tz::TimeZone;
 
@@ -45,7 +45,7 @@ pub fn write(workspace: &Workspace, run: &RunId, ids: &[RunId]) -> Result<Report
     let streams = streams(workspace, &timeline);
     let page = Page::new(&timeline, &streams, &heading, &TimeZone::system());
     let layout = layout(workspace, run);
-    let disk = RealDisk::fenced(&workspace.dir);
+    let disk = workspace.disk();
     let (markdown, html) = match heading.left_out {
         None => (layout.report_markdown(), layout.report_html()),
         Some(_) => (layout.partial_markdown(), layout.partial_html()),
@@ -64,7 +64,7 @@ pub fn write(workspace: &Workspace, run: &RunId, ids: &[RunId]) -> Result<Report
 
 /// Where the report of a run that ended is. It appears a moment after the run's last record.
 pub fn wait_for(workspace: &Workspace, run: &RunId) -> Option<PathBuf> {
-    let disk = RealDisk::fenced(&workspace.dir);
+    let disk = workspace.disk();
     let path = layout(workspace, run).report_html();
     let is_there = || disk.stat(&path).is_ok_and(|stat| stat.is_some());
     for _ in 0..LOOKS {
@@ -83,12 +83,12 @@ pub fn wait_for(workspace: &Workspace, run: &RunId) -> Option<PathBuf> {
 }
 
 fn layout(workspace: &Workspace, run: &RunId) -> RunLayout {
-    StateLayout::new(&workspace.state_dir).run(run)
+    workspace.layout().run(run)
 }
 
 /// The run's directory as people know it: by the link in `.ekiden/`, if that exists.
 fn shown_dir(workspace: &Workspace, run: &RunId) -> PathBuf {
-    let by_link = workspace.published.join("runs").join(run.as_str());
+    let by_link = workspace.published().dir().join("runs").join(run.as_str());
     match by_link.exists() {
         true => by_link,
         false => layout(workspace, run).dir().to_owned(),

@@ -39,7 +39,7 @@ use ekiden_core::settings::{RunStarted, Settings};
 use ekiden_core::time::Millis;
 use ekiden_engine::runner::{self, Driving, Unfinished};
 use ekiden_engine::workspace::Workspace;
-use ekiden_store::disk::{Disk, RealDisk};
+use ekiden_store::disk::Disk;
 
 use watch::Watch;
 
@@ -55,7 +55,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let place = std::env::var_os(PLACE).unwrap_or_else(|| env!("CARGO_TARGET_TMPDIR").into());
     let dir = tempfile::tempdir_in(place)?;
     let workspace = workspace(&dir.path().canonicalize()?);
-    let disk: Arc<dyn Disk> = Arc::new(RealDisk::fenced(&workspace.dir));
+    let disk: Arc<dyn Disk> = Arc::new(workspace.disk());
     let mut watch = Watch::new(
         Arc::clone(&disk),
         workspace.dir.join("bare"),
@@ -76,16 +76,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 /// A place without git, whatever lies around it.
 fn workspace(dir: &Path) -> Workspace {
-    let published = dir.join(".ekiden");
-    Workspace {
-        dir: dir.to_owned(),
-        git: None,
-        state_dir: published.join("state"),
-        published,
-        user_dir: None,
-        limits_dir: None,
-        is_trusted: false,
-    }
+    Workspace::at(dir.to_owned(), None, dir.join(".ekiden/state"))
 }
 
 fn header(workspace: &Workspace) -> Result<RunStarted, Box<dyn Error>> {

@@ -22,7 +22,6 @@ mod wip;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use ekiden_agent::keeper;
 use ekiden_core::guard::checkpoint::{CheckpointReason, Wip, issue_of_branch};
@@ -33,10 +32,9 @@ use ekiden_core::guard::document::{
 use ekiden_core::hash::sha256_hex;
 use ekiden_core::limits::CHECKPOINT_FILES_MAX;
 use ekiden_core::time::{Millis, Timestamp};
-use ekiden_store::disk::{DiskError, RealDisk};
+use ekiden_store::disk::DiskError;
 use ekiden_store::documents::{Documents, Origin};
 use ekiden_store::place::ProjectPlace;
-use ekiden_store::published::prepare_project;
 use ekiden_wire::recall::Recall;
 use serde::{Deserialize, Serialize};
 
@@ -164,10 +162,8 @@ fn find(request: &Request) -> Result<(Workspace, Option<String>), CheckpointErro
 
 /// The project's documents. Makes `.ekiden/` as a run does, and keeps it out of git.
 fn prepare(workspace: &Workspace) -> Result<Documents, DiskError> {
-    let disk = Arc::new(RealDisk::fenced(&workspace.dir));
-    let common_dir = workspace.git.as_ref().map(|git| git.common_dir.as_path());
-    prepare_project(&*disk, &workspace.dir, &workspace.state_dir, common_dir)?;
-    Ok(Documents::of(disk, &workspace.dir, &workspace.state_dir))
+    workspace.prepare()?;
+    Ok(workspace.documents())
 }
 
 /// What the transcript tells, and the id of its last line. An unreadable transcript tells nothing.

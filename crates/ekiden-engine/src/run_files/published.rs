@@ -247,7 +247,7 @@ impl RunFiles {
 
     /// Writes what all stages share. If anybody has changed what we wrote there, that is kept beside the run.
     fn write_shared_knowledge(&mut self, text: &str) -> DiskResult<()> {
-        let published = Published::new(&self.paths.workspace.dir);
+        let published = self.paths.workspace.published();
         let path = published.file(HandoffFile::Knowledge);
         let before = self.knowledge.insert(path, text.to_owned());
         if let Some(found) = self.difference(&published, Some(HandoffFile::Knowledge), text) {

@@ -42,19 +42,33 @@ fn git(workspace: &Workspace) -> Result<Git, EngineError> {
 
 async fn check_repository(git: &Git) -> Result<(), EngineError> {
     if !git.knows_committer().await {
-        return Err(EngineError::NoIdentity);
+        return cannot_plan(
+            "stages commit their work, and git has no name and email for you",
+            "say who you are: `git config --global user.name NAME`, `git config --global user.email ADDRESS`",
+        );
     }
     let merge = "merge-tree --write-tree HEAD HEAD";
     if git.run(merge, &[]).await.is_err() {
-        return Err(EngineError::OldGit);
+        let why = "this git cannot merge without a work tree";
+        return cannot_plan(why, "install git 2.38 or newer");
     }
     let branch = format!("show-ref --verify --quiet refs/heads/{BRANCHES}");
     if git.run(&branch, &[]).await.is_ok() {
-        let branch = BRANCHES.to_owned();
-        return Err(EngineError::BranchInTheWay { branch });
+        return cannot_plan(
+            format!("there is a branch `{BRANCHES}`, so git can make none below it"),
+            format!("`git branch -m {BRANCHES} NEW-NAME` frees the name"),
+        );
     }
     Ok(())
 }
+
+fn cannot_plan(why: impl Into<String>, hint: impl Into<String>) -> Result<(), EngineError> {
+    let (why, hint) = (why.into(), hint.into());
+    Err(EngineError::CannotPlan { why, hint })
+}
+
+const LENT: &str =
+    "`[worktree] copy` in the manifest names files of the project; `setup` creates others";
 
 /// Checks that files that are copied into worktrees are the project's own, and stay out of commits.
 async fn check_copies(git: &Git, dir: &Path, copy: &[String]) -> Result<(), EngineError> {
@@ -63,21 +77,24 @@ async fn check_copies(git: &Git, dir: &Path, copy: &[String]) -> Result<(), Engi
     };
     if let Some(name) = found.missing.first() {
         let why = format!("`copy` names `{name}`, and there is no such file");
-        return Err(EngineError::NotLent { why });
+        return cannot_plan(why, LENT);
     }
     if found.files.is_empty() {
         return Ok(());
     }
     for file in &found.files {
-        setup::find(dir, file).map_err(|why| EngineError::NotLent { why })?;
+        if let Err(why) = setup::find(dir, file) {
+            return cannot_plan(why, LENT);
+        }
     }
     let list = "--literal-pathspecs ls-files --others --exclude-standard -z --";
     let files: Vec<&str> = found.files.iter().map(String::as_str).collect();
     let seen = git.run(list, &files).await.unwrap_or_default();
     match seen.split_terminator('\0').next() {
-        Some(file) => Err(EngineError::NotIgnored {
-            file: file.to_owned(),
-        }),
+        Some(file) => cannot_plan(
+            format!("`{file}` is copied into worktrees, where git would commit it"),
+            "`.gitignore` or `.git/info/exclude` keeps it out of commits",
+        ),
         None => Ok(()),
     }
 }
@@ -100,11 +117,13 @@ async fn check_context(git: &Git, dir: &Path, manifest: &Manifest) -> Result<(),
         let mut files = globs::all_of(dir, &stage.part.context).unwrap_or_default();
         files.retain(|file| !known.contains(file.as_str()));
         if files.len() > COPIES_MAX {
-            return Err(EngineError::TooMuchContext {
-                stage: stage.id.clone(),
-                files: files.len(),
-                files_max: COPIES_MAX,
-            });
+            let (stage, files) = (&stage.id, files.len());
+            return cannot_plan(
+                format!(
+                    "`context` of stage {stage} names {files} untracked files, and at most {COPIES_MAX} are copied into a worktree"
+                ),
+                "`git add` and commit them, or name fewer; what tools make is for `[worktree] setup`",
+            );
         }
     }
     Ok(())

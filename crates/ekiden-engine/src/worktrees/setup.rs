@@ -12,7 +12,7 @@ use ekiden_core::manifest::{Isolation, Verification};
 use ekiden_store::archive::{copy, ensure_dir};
 use ekiden_store::beneath::{self, Found};
 use ekiden_store::disk::Reach;
-use ekiden_store::layout::{Published, StateLayout};
+use ekiden_store::layout::Published;
 use ekiden_store::published::prepare_published;
 
 use super::Worktrees;
@@ -36,7 +36,7 @@ impl Worktrees {
             return Ok(None);
         };
         let dir = self.paths.within(tree);
-        let state = StateLayout::new(&self.paths.workspace.state_dir);
+        let state = self.paths.workspace.layout();
         if self.disk.stat(&dir)?.is_none() {
             // Nothing in the work dir is committed yet.
             ensure_dir(&*self.disk, &dir)?;

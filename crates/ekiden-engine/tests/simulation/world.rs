@@ -531,16 +531,7 @@ pub(crate) fn layout() -> StateLayout {
 }
 
 pub(crate) fn workspace() -> Workspace {
-    let dir = PathBuf::from(WORK_DIR);
-    Workspace {
-        published: dir.join(".ekiden"),
-        dir,
-        git: None,
-        state_dir: PathBuf::from(STATE_DIR),
-        user_dir: None,
-        limits_dir: None,
-        is_trusted: false,
-    }
+    Workspace::at(PathBuf::from(WORK_DIR), None, PathBuf::from(STATE_DIR))
 }
 
 pub(crate) fn published() -> Published {

@@ -15,8 +15,7 @@ use ekiden_engine::history::{self, Listed};
 use ekiden_engine::log_check::ChangedLog;
 use ekiden_engine::steering::RunningRun;
 use ekiden_engine::workspace::Workspace;
-use ekiden_store::disk::{Disk as _, RealDisk};
-use ekiden_store::layout::StateLayout;
+use ekiden_store::disk::Disk as _;
 use ekiden_store::replace::{Durability, replace};
 
 use super::launch::{Continuing, With};
@@ -125,7 +124,7 @@ pub fn answer(args: &AnswerArgs, output: &mut Output) -> Result<Exit, Failure> {
         (done, None) => done,
         (Err(failure), Some(_)) => Err(failure.hint(KEPT)),
         (Ok(exit), Some(draft)) => {
-            match RealDisk::fenced(&workspace.dir).remove(&draft) {
+            match workspace.disk().remove(&draft) {
                 // The run is in another process, which also got here.
                 Err(error) if error.is_not_found() => {}
                 removed => removed?,
@@ -257,7 +256,7 @@ fn question<'a>(run: &'a Run, stage: Option<&str>, is_held: bool) -> Result<Ques
 
 /// The file in which a person writes the answer to a stage. It is there until the run has it.
 fn draft_of(workspace: &Workspace, run: &RunId, stage: &StageId) -> PathBuf {
-    let runs = StateLayout::new(&workspace.state_dir).runs();
+    let runs = workspace.layout().runs();
     runs.join(run.as_str()).join(format!("answer-{stage}.md"))
 }
 
@@ -277,7 +276,7 @@ fn edited(
                 .hint("`ekiden answer 'TEXT'`, or `ekiden answer -f FILE`"),
         );
     }
-    let disk = RealDisk::fenced(&workspace.dir);
+    let disk = workspace.disk();
     let quoted: String = clean(question.text)
         .text
         .lines()

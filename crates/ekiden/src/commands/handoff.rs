@@ -11,7 +11,6 @@ use ekiden_engine::checkpoint::{Request, Taken};
 use ekiden_engine::clock::{Clock, SystemClock};
 use ekiden_engine::workspace::Workspace;
 
-use super::documents::documents;
 use super::{Invocation, end_leftovers};
 use crate::client::transcript;
 use crate::exit::Exit;
@@ -40,7 +39,7 @@ pub struct HandoffArgs {
 pub fn handoff(args: &HandoffArgs, output: &mut Output) -> Result<Exit, Failure> {
     let invocation = Invocation::new(args.typed.flags())?;
     let workspace = invocation.workspace_of_session(Invocation::workspace_here)?;
-    let documents = documents(&workspace);
+    let documents = workspace.documents();
     let session = invocation
         .environment
         .variable(transcript::SESSION_VARIABLE);

@@ -9,9 +9,7 @@ use ekiden_core::renewal::StartingPoint;
 use ekiden_core::settings::Imported;
 use ekiden_engine::history;
 use ekiden_engine::workspace::Workspace;
-use ekiden_store::published::prepare_project;
 
-use super::documents::documents;
 use super::execute::{How, carry_out, without_what_needs_one_place};
 use super::run::Begin;
 use super::task::Task;
@@ -238,7 +236,7 @@ fn take_documents(
     workspace: &Workspace,
     dry_run: bool,
 ) -> Result<Vec<Conversion>, Failure> {
-    let kept = documents(workspace);
+    let kept = workspace.documents();
     let mut conversions = Vec::new();
     for document in theirs {
         let mut same = None;
@@ -253,8 +251,7 @@ fn take_documents(
             Some(name) => Became::Known(format!(".ekiden/handoffs/{name}")),
             None if dry_run => Became::New(format!(".ekiden/handoffs/{}.md", document.minute)),
             None => {
-                let git = workspace.git.as_ref().map(|git| &*git.common_dir);
-                prepare_project(&*kept.disk, &workspace.dir, &workspace.state_dir, git)?;
+                workspace.prepare()?;
                 let path = kept.add(&document.minute, &document.text)?;
                 if let Some(modified) = document.modified {
                     // Otherwise it would count as new.

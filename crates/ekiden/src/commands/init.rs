@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 
 use clap::Args;
 use ekiden_core::text::one_line;
-use ekiden_store::disk::{Disk, Reach, RealDisk};
+use ekiden_store::disk::{Disk, Reach};
 
 use super::{Invocation, end_leftovers};
 use crate::exit::Exit;
@@ -58,7 +58,7 @@ pub fn init(args: &InitArgs, output: &mut Output) -> Result<Exit, Failure> {
         return Err(Failure::new(Exit::Usage, text).hint(hint));
     }
     let path = without_climbing(workspace.dir.join(&args.file));
-    let disk = RealDisk::fenced(&workspace.dir);
+    let disk = workspace.disk();
     let template = template(&workspace.dir);
     disk.create_file(&path, template.as_bytes(), Reach::Disk)
         .map_err(|error| match error.is_already_there() {

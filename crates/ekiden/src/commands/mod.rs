@@ -13,7 +13,6 @@ mod debrief;
 pub mod diff;
 pub mod dispatch;
 pub mod doctor;
-mod documents;
 mod draft;
 mod editor;
 pub mod estimate;
@@ -73,8 +72,6 @@ use ekiden_engine::runner::Driving;
 use ekiden_engine::workspace::Workspace;
 use ekiden_engine::{EngineError, history, leftovers, registry, state_trust};
 use ekiden_otel::Telemetry;
-use ekiden_store::disk::RealDisk;
-use ekiden_store::layout::StateLayout;
 use ekiden_store::place::ProjectPlace;
 use ekiden_store::state::StateDir;
 
@@ -486,8 +483,8 @@ fn check_stage(
 
 /// The ids of all runs, by which an id can be shortened. The last is the newest run here.
 fn run_ids(workspace: &Workspace) -> Result<Vec<RunId>, Failure> {
-    let disk = Arc::new(RealDisk::fenced(&workspace.dir));
-    let state = StateDir::open(disk, StateLayout::new(&workspace.state_dir));
+    let disk = Arc::new(workspace.disk());
+    let state = StateDir::open(disk, workspace.layout());
     match state? {
         Some(state) => {
             let mut ids = state.runs()?;

@@ -2,7 +2,7 @@
 
 use ekiden_engine::history;
 use ekiden_engine::workspace::Workspace;
-use ekiden_store::disk::{Disk as _, Reach, RealDisk};
+use ekiden_store::disk::{Disk as _, Reach};
 
 use super::Invocation;
 use super::draft::Draft;
@@ -104,8 +104,8 @@ fn write_new(workspace: &Workspace, name: String, output: &mut Output) -> Result
     let mut draft = Draft::default();
     let written = draft.write(workspace, &name, output);
     let text = written.map_err(|failure| draft.kept().into_iter().fold(failure, Failure::hint))?;
-    let disk = RealDisk::fenced(&workspace.dir);
-    disk.create_file(&workspace.dir.join(&name), text.as_bytes(), Reach::Disk)?;
+    let path = workspace.dir.join(&name);
+    workspace.disk().create_file(&path, text.as_bytes(), Reach::Disk)?;
     draft.remove();
     Ok(Task { text, name })
 }

@@ -11,7 +11,6 @@ use ekiden_store::place::ProjectPlace;
 use serde::Serialize;
 
 use super::Invocation;
-use super::documents::documents;
 use super::run_status::{self, RunStatus};
 use crate::client::transcript::{self, IN_AGENT_VARIABLE};
 use crate::exit::Exit;
@@ -39,7 +38,7 @@ pub struct OrientArgs {
 pub fn orient(args: &OrientArgs, output: &mut Output) -> Result<Exit, Failure> {
     let invocation = Invocation::looking(args.typed.flags(), output)?;
     let workspace = invocation.workspace_of_session(Invocation::workspace)?;
-    let kept = documents(&workspace);
+    let kept = workspace.documents();
     let session = invocation
         .environment
         .variable(transcript::SESSION_VARIABLE);

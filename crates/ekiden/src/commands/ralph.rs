@@ -12,9 +12,7 @@ use ekiden_core::ralph::{PROGRESS_FILE, PROMPT_FILE, RalphState};
 use ekiden_core::relay::{ITEMS_FILE, ItemList, ItemState, list_task};
 use ekiden_engine::workspace::Workspace;
 use ekiden_engine::{check_now, history};
-use ekiden_store::disk::{Disk, Reach, RealDisk};
-use ekiden_store::layout::Published;
-use ekiden_store::published::prepare_project;
+use ekiden_store::disk::{Disk, Reach};
 use ekiden_store::ralph;
 
 use super::checkpoint::CheckpointCommand;
@@ -124,9 +122,8 @@ pub fn ralph(args: &RalphArgs, output: &mut Output) -> Result<Exit, Failure> {
 fn init(invocation: &Invocation, output: &mut Output) -> Result<Exit, Failure> {
     let workspace = invocation.workspace_here()?;
     end_leftovers(&workspace, output);
-    let disk = RealDisk::fenced(&workspace.dir);
-    let common_dir = workspace.git.as_ref().map(|git| git.common_dir.as_path());
-    prepare_project(&disk, &workspace.dir, &workspace.state_dir, common_dir)?;
+    let disk = workspace.disk();
+    workspace.prepare()?;
     let mut written = Vec::new();
     for (name, text) in FILES {
         match disk.create_file(&workspace.dir.join(name), text.as_bytes(), Reach::Disk) {
@@ -135,7 +132,7 @@ fn init(invocation: &Invocation, output: &mut Output) -> Result<Exit, Failure> {
             Err(error) => return Err(error.into()),
         }
     }
-    let published = Published::new(&workspace.dir);
+    let published = workspace.published();
     ralph::change(&disk, &published, |_| {})?;
     if invocation.json()? {
         return output.answer_json(&Fields::versioned().with("written", &written));
@@ -294,8 +291,8 @@ fn tell_context(state: &RalphState, output: &mut Output) {
 }
 
 fn loop_state(workspace: &Workspace) -> Result<Option<RalphState>, Failure> {
-    let disk = RealDisk::fenced(&workspace.dir);
-    let state = ralph::state(&disk, &Published::new(&workspace.dir));
+    let disk = workspace.disk();
+    let state = ralph::state(&disk, &workspace.published());
     Ok(state?)
 }
 

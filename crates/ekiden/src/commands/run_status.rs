@@ -78,8 +78,17 @@ impl Unreadable {
             "state": "unreadable",
             "started": self.started.map(phrase::utc),
             "error": format!("cannot {}", in_full(&self.error)),
-            "hint": self.error.hint(),
+            "hint": self.hint(),
         }
+    }
+
+    /// What can be done about the fault itself; another run can be named anyway.
+    fn hint(&self) -> Option<String> {
+        let mut fault = &self.error;
+        if let EngineError::Unreadable { cause, .. } = fault {
+            fault = cause;
+        }
+        Failure::from(fault).hints().first().cloned()
     }
 
     pub(super) fn lines(&self, ids: &[RunId]) -> Vec<Line> {
@@ -88,8 +97,9 @@ impl Unreadable {
         let head = Line::new(Tone::Plain, format!("{id}  relay  "))
             .with(Tone::Failed, "unreadable")
             .with(Tone::Plain, error);
-        let hint = self.error.hint();
-        let hint = hint.map(|hint| Line::new(Tone::Quiet, "hint  ").with(Tone::Plain, hint));
+        let hint = self
+            .hint()
+            .map(|hint| Line::new(Tone::Quiet, "hint  ").with(Tone::Plain, hint));
         std::iter::once(head).chain(hint).collect()
     }
 }

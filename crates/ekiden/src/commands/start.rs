@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use ekiden_core::agent::{AgentKind, AgentSpec};
 use ekiden_engine::workspace::Workspace;
-use ekiden_store::disk::{Disk as _, Reach, RealDisk};
+use ekiden_store::disk::{Disk as _, Reach};
 
 use self::asked::{extended, in_the_way, issue};
 use self::question::{Stop, choose, line};
@@ -192,7 +192,7 @@ fn finish(
     let answers = [("run it", true), ("only print it", false)];
     let runs = choose("And now?", answers)?;
     if let Goal::New { path, text } = goal {
-        let disk = RealDisk::fenced(&workspace.dir);
+        let disk = workspace.disk();
         disk.create_file(&path, text.as_bytes(), Reach::Disk)
             .map_err(Failure::from)?;
     }

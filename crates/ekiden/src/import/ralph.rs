@@ -2,9 +2,6 @@
 
 use ekiden_core::ralph::RalphState;
 use ekiden_engine::workspace::Workspace;
-use ekiden_store::disk::RealDisk;
-use ekiden_store::layout::Published;
-use ekiden_store::published::prepare_project;
 use ekiden_store::ralph;
 
 use super::source::Source;
@@ -33,10 +30,7 @@ pub fn take(
             )));
         }
     };
-    let (disk, published) = (
-        RealDisk::fenced(&workspace.dir),
-        Published::new(&workspace.dir),
-    );
+    let (disk, published) = (workspace.disk(), workspace.published());
     let name = ".ekiden/ralph-state.json".to_owned();
     let is_taken = |ours: &RalphState| {
         (&ours.context_checkpoint, &ours.others) == (&theirs.context_checkpoint, &theirs.others)
@@ -50,8 +44,7 @@ pub fn take(
         None if dry_run => return conversion(Became::New(name)),
         None => {}
     }
-    let git = workspace.git.as_ref().map(|git| &*git.common_dir);
-    prepare_project(&disk, &workspace.dir, &workspace.state_dir, git)?;
+    workspace.prepare()?;
     let taken = ralph::change(&disk, &published, |state| {
         *state = RalphState {
             version: state.version,

@@ -3,8 +3,7 @@
 use ekiden_core::ids::{RunId, SessionNumber};
 use ekiden_engine::workspace::Workspace;
 use ekiden_store::archive::{archive_dir, ensure_dir};
-use ekiden_store::disk::{RealDisk, parent};
-use ekiden_store::layout::StateLayout;
+use ekiden_store::disk::parent;
 
 use super::cleave::known;
 use super::source::Source;
@@ -61,8 +60,8 @@ pub fn earlier(source: &Source) -> Result<Vec<Earlier>, Failure> {
 
 /// Keeps them in the run's archive. If they are there already, nothing changes.
 pub fn keep(sessions: &[Earlier], workspace: &Workspace, run: &RunId) -> Result<(), Failure> {
-    let disk = RealDisk::fenced(&workspace.dir);
-    let relay = StateLayout::new(&workspace.state_dir).run(run).relay(None);
+    let disk = workspace.disk();
+    let relay = workspace.layout().run(run).relay(None);
     for session in sessions {
         let layout = relay.session(session.number);
         ensure_dir(&disk, parent(layout.dir()))?;

@@ -16,7 +16,6 @@ use ekiden_core::time::Timestamp;
 use ekiden_engine::history;
 use ekiden_engine::workspace::Workspace;
 use ekiden_report::Timeline;
-use ekiden_store::disk::RealDisk;
 use ekiden_store::guard::{GuardFiles, watched_sessions};
 use ekiden_wire::requests::Requests;
 use ignore::WalkBuilder;
@@ -155,7 +154,7 @@ fn listed_work(run: &Run, timeline: &Timeline) -> Option<Fraction> {
 pub fn watched(workspace: &Workspace, since: Timestamp) -> impl Iterator<Item = Vec<WatchRecord>> {
     let sessions = watched_sessions(&workspace.state_dir).into_iter();
     let records = sessions.filter_map(|session| {
-        let disk = Arc::new(RealDisk::fenced(&workspace.dir));
+        let disk = Arc::new(workspace.disk());
         GuardFiles::new(disk, &workspace.state_dir, &session)
             .records()
             .ok()

@@ -86,15 +86,7 @@ mod tests {
         IssueWorktree {
             issue: issue.to_owned(),
             tree: PathBuf::from("/t"),
-            workspace: Workspace {
-                dir: PathBuf::from("/t"),
-                git: None,
-                state_dir: PathBuf::new(),
-                published: PathBuf::new(),
-                user_dir: None,
-                limits_dir: None,
-                is_trusted: false,
-            },
+            workspace: Workspace::at(PathBuf::from("/t"), None, PathBuf::new()),
             standing,
         }
     }

@@ -8,9 +8,6 @@ use ekiden_core::relay::ITEMS_FILE;
 use ekiden_engine::error::EngineError;
 use ekiden_engine::workspace::Workspace;
 use ekiden_engine::{check_now, history};
-use ekiden_store::disk::RealDisk;
-use ekiden_store::layout::Published;
-use ekiden_store::published::prepare_project;
 use ekiden_store::ralph;
 use ekiden_store::replace::replace_in_project;
 
@@ -95,10 +92,9 @@ fn put_back(
 
 /// Changes the recorded state of the loop.
 fn note(workspace: &Workspace, change: impl FnOnce(&mut RalphState)) -> Result<(), Failure> {
-    let disk = RealDisk::fenced(&workspace.dir);
-    let common_dir = workspace.git.as_ref().map(|git| git.common_dir.as_path());
-    prepare_project(&disk, &workspace.dir, &workspace.state_dir, common_dir)?;
-    ralph::change(&disk, &Published::new(&workspace.dir), change)?;
+    let disk = workspace.disk();
+    workspace.prepare()?;
+    ralph::change(&disk, &workspace.published(), change)?;
     Ok(())
 }
 
@@ -152,7 +148,7 @@ fn add(workspace: &Workspace, list: &str, items: &[String]) -> Result<Vec<String
     let text = with_items(list, items);
     let open = open_items(&text).open;
     note(workspace, |state| state.open_items.clone_from(&open))?;
-    let disk = RealDisk::fenced(&workspace.dir);
+    let disk = workspace.disk();
     let path = workspace.dir.join(ITEMS_FILE);
     replace_in_project(&disk, &path, text.as_bytes())?;
     Ok(open)
