@@ -265,7 +265,7 @@ pub struct LimitsChanged {
 }
 
 /// The rules by which sessions are judged: see [`crate::judge`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Judging {
     /// Sessions in a row without progress after which the run ends; 0 for any number.
     pub stall_sessions: u32,

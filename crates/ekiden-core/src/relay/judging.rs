@@ -14,7 +14,7 @@ use crate::settings::{Judging, LimitsChanged};
 const VANISHED_TOLD_MAX: usize = 5;
 
 /// The observations of the work so far.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Seen {
     pub baseline: Baseline,
     /// The last look at the work tree.
@@ -71,18 +71,8 @@ impl Crash {
 impl Seen {
     pub(super) fn new(rules: Option<Judging>, task: &str) -> Self {
         Self {
-            baseline: Baseline::Unknown,
-            survey: None,
-            check: None,
             judge: rules.map(|rules| Judge::new(rules, task, None)),
-            first_commit: None,
-            commit: None,
-            open_before: Vec::new(),
-            weakened_before: Vec::new(),
-            head_before: None,
-            stashes_before: None,
-            stashed: 0,
-            left_out: 0,
+            ..Self::default()
         }
     }
 
@@ -175,7 +165,7 @@ impl Relay {
         let Some(judge) = seen.judge.as_mut().filter(|_| !was_killed) else {
             return Judgement::default();
         };
-        let (Ok(left) | Err(left)) = end.handoff.as_ref().map_err(|left| &**left);
+        let left = end.handoff.as_ref().unwrap_or_else(|rest| rest);
         let open_items = left.open_items.as_ref();
         // Nobody reads the notes beside a claim.
         let notes = end

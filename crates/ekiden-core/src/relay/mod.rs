@@ -10,12 +10,7 @@
 //!               Paused: between any two attempts, as long as a person wants it
 //! ```
 //!
-//! One file for each part of a session's life: `admission` is the last check before every start, `start` orders attempts
-//! and writes their prompts, `attempt` is the conversation while the agent works, `spending` its bounds,
-//! `agent_budgets` those of each agent, `review` what follows its end, `reviewer` the independent review of a claim,
-//! `judging` the judge's view of it, `notes` what the next session reads of it, `items` a list with one item for each
-//! session, `shared_limits` what a relay shares with others, `wishes` what people ask for meanwhile, `renewing` another
-//! task, or a start from another run's session.
+//! One file for each part of a session's life.
 //!
 //! A gentle stop lets the session hand off and be reviewed, and starts nothing after that; if no session is working,
 //! the run ends at once. A stop "now" ends everything that runs. Either way, the phase "ended" records where to
@@ -121,10 +116,11 @@ pub struct Relay {
 }
 
 /// What the verification said before session 1.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Baseline {
     /// It has not run yet, or came to no result: for example, it took too long because everything
     /// had to be built first. Then a later pass alone proves nothing.
+    #[default]
     Unknown,
     /// It fails, so a later pass proves something.
     Fails,

@@ -13,7 +13,7 @@ impl Relay {
         let before = self.last.take();
         let before = before.as_ref();
         let is_valid = end.handoff.is_ok();
-        let (Ok(left) | Err(left)) = end.handoff.as_ref().map_err(|left| &**left);
+        let left = end.handoff.as_ref().unwrap_or_else(|rest| rest);
         let own_words = !left.progress.is_empty() || !left.next_prompt.is_empty();
         let own_notes = Some(left.next_prompt.clone()).filter(|text| !text.is_empty());
         let mut notes = Notes {

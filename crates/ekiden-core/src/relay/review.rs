@@ -29,9 +29,7 @@ impl Relay {
         if session.attempt.purpose == Purpose::Review {
             return self.reviewer_ended(session, ended);
         }
-        self.charge_agent(session, &ended.counters);
-        self.totals.add(&ended.counters);
-        self.prices.merge(&ended.counters.prices);
+        self.charge_attempt(session, &ended.counters);
         self.traces.add(&ended.traces);
         if let Some(list) = &mut self.items {
             list.attempt_over(&ended.counters);
@@ -158,7 +156,7 @@ impl Relay {
         if handoff.is_ok() {
             self.forget_retry();
         }
-        let (Ok(left) | Err(left)) = handoff.as_ref().map_err(|left| &**left);
+        let left = handoff.as_ref().unwrap_or_else(|rest| rest);
         let (number, date) = (attempt.session.get(), at.date());
         let facts_added = self.knowledge.merge(&left.knowledge, number, &date);
         if let Some(list) = &mut self.items {

@@ -166,9 +166,7 @@ impl Relay {
         session: &Session,
         ended: &AttemptEnded,
     ) -> Vec<RelayEffect> {
-        self.charge_agent(session, &ended.counters);
-        self.totals.add(&ended.counters);
-        self.prices.merge(&ended.counters.prices);
+        self.charge_attempt(session, &ended.counters);
         // The last words of an agent without messages are its answer.
         let silent = !self.agent().kind.takes_messages();
         let words = ended.traces.last_words.as_ref().filter(|_| silent);
@@ -219,16 +217,11 @@ impl Relay {
         let is_changed = survey
             .as_ref()
             .is_ok_and(|survey| survey.tree != claim.tree);
-        let over = claim.over.take();
-        let Some(Over {
-            cause,
-            class,
-            findings,
-        }) = over
-        else {
+        let Some(over) = claim.over.take() else {
             return Vec::new();
         };
-        if let Some(request) = self.wishes.stop.filter(|_| unseen || findings.is_none()) {
+        let stop = self.wishes.stop;
+        if let Some(request) = stop.filter(|_| unseen || over.findings.is_none()) {
             return self.stopped(request, Next::Attempt(next));
         }
         if unseen || is_changed {
@@ -239,14 +232,15 @@ impl Relay {
             };
             return self.no_verdict(why, end);
         }
-        if findings.is_some() {
-            claim.findings = findings;
+        if over.findings.is_some() {
+            claim.findings = over.findings;
             self.count_reviewer(&next);
             let passed = self.last_pass();
             return self.reviewed(at, Some(end), passed);
         }
         let given_up = next.failures >= limits::ATTEMPTS_MAX || self.is_out_of_budget(&next);
-        match class {
+        let cause = over.cause;
+        match over.class {
             EndClass::Wait => self.wait_for_limit(at, &cause, next),
             EndClass::Stop(_) => self.end(Outcome::AgentFailed { cause }, Next::Attempt(next)),
             EndClass::Left => self.stopped(StopRequest::Gently, Next::Attempt(next)),
@@ -317,11 +311,9 @@ impl Relay {
         }
     }
 
-    /// The findings of the reviewer whose attempt has just ended; the inner value is none if it reached no
-    /// verdict.
-    pub fn found(&self) -> Option<Option<&[Finding]>> {
-        let over = self.claim.as_ref()?.over.as_ref()?;
-        Some(over.findings.as_deref())
+    /// The findings of the reviewer whose attempt has just ended, if it reached a verdict.
+    pub fn found(&self) -> Option<&[Finding]> {
+        self.claim.as_ref()?.over.as_ref()?.findings.as_deref()
     }
 
     /// The verification's result for the claim.

@@ -54,7 +54,7 @@ pub(crate) struct Status {
 }
 
 /// A path that differs from the last commit and that git does not ignore.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Entry {
     /// From the repository's root. It ends with a slash for a nested repository that is not a submodule.
     pub(crate) path: Vec<u8>,
@@ -163,11 +163,7 @@ fn entry(line: &[u8]) -> Option<Entry> {
             return Some(Entry {
                 path: rest.to_owned(),
                 code: "??".to_owned(),
-                committed: None,
-                is_unmerged: false,
-                is_dirty_submodule: false,
-                is_only_inside: false,
-                is_moved_submodule: false,
+                ..Entry::default()
             });
         }
         // XY sub mH mI mW hH hI path

@@ -50,11 +50,11 @@ impl AttemptEnd {
         let review = reviewed(relay);
         // A reviewer that was stopped leaves the claim to be reviewed again.
         let is_reviewer = review.is_some_and(|end| end.attempt.session != session);
-        if relay.found().is_some() || is_reviewer {
+        if is_reviewer {
             let inspection = handoff::inspect(&ended.files, &relay.settings.marker);
             return Self {
                 handoff: handoff::accept(&ended.files, &inspection),
-                left: match relay.found().flatten() {
+                left: match relay.found() {
                     Some([]) => Left::Passed,
                     Some(_) => Left::Findings,
                     None => Left::Nothing,

@@ -112,7 +112,7 @@ impl Timeline {
         for why in cautions(ended) {
             self.note(Some(place), Some(number), Kind::Caution, why);
         }
-        let (Ok(left) | Err(left)) = end.handoff.as_ref().map_err(|left| &**left);
+        let left = end.handoff.as_ref().unwrap_or_else(|rest| rest);
         if end.is_rescued {
             let why = format!("{}: {}", ended.cause, faults(left));
             self.note(Some(place), Some(number), Kind::Rescue, why);
@@ -127,9 +127,9 @@ impl Timeline {
             session.is_rescued |= end.is_rescued;
             session.items = left.open_items.as_ref().map(OpenItems::counts);
             session.words = Some(match relay.found() {
-                Some(Some(findings)) => Words::of_reviewer(findings),
+                Some(findings) => Words::of_reviewer(findings),
                 // Until the relay has accepted it.
-                Some(None) | None => Words::of(&Notes {
+                None => Words::of(&Notes {
                     by: Author::Agent,
                     progress: left.progress.clone(),
                     next_prompt: left.next_prompt.clone(),
@@ -176,10 +176,7 @@ impl Timeline {
                 resumes: start.mode == StartMode::Resume,
                 is_heard: agent.is_some_and(|agent| agent.kind.takes_messages()),
                 model: agent.and_then(|agent| agent.model.clone()),
-                window: None,
-                crossings: Vec::new(),
-                ordered: None,
-                end: None,
+                ..Attempt::default()
             });
         }
     }

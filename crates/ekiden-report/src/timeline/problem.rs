@@ -68,48 +68,38 @@ pub enum Kind {
 impl Kind {
     /// `rescue`, `rescues`
     pub fn count(self, number: usize) -> String {
-        let (one, more) = match self {
-            Self::Crash => ("crash", "crashes"),
-            Self::Lost => ("sudden end of ekiden", "sudden ends of ekiden"),
-            Self::Rescue => ("rescue", "rescues"),
-            Self::Veto => ("veto", "vetoes"),
-            Self::Loop => ("repeated handoff", "repeated handoffs"),
-            Self::Idle => ("session without progress", "sessions without progress"),
-            Self::ItemsVanished => (
-                "session removed items unticked",
-                "sessions removed items unticked",
-            ),
-            Self::SetAside => ("item set aside", "times an item was set aside"),
-            Self::TestsWeakened => ("sign of weakened tests", "signs of weakened tests"),
-            Self::TestsUnread => (
-                "session whose tests could not be compared",
-                "sessions whose tests could not be compared",
-            ),
-            Self::CommitsDropped => (
-                "session that dropped commits",
-                "sessions that dropped commits",
-            ),
-            Self::Stashed => (
-                "stash that was left behind",
-                "stashes that were left behind",
-            ),
-            Self::Uncommitted => ("session not committed", "sessions not committed"),
-            Self::Compaction => ("compaction", "compactions"),
-            Self::Refusals => (
-                "session that ignored refusals",
-                "sessions that ignored refusals",
-            ),
-            Self::Denied => ("session with denied calls", "sessions with denied calls"),
-            Self::Spent => ("used-up bound", "used-up bounds"),
-            Self::Caution => ("suspicious note", "suspicious notes"),
-            Self::Outage => ("outage of the service", "outages of the service"),
-            Self::KnowledgeCut => ("warning of knowledge", "warnings of knowledge"),
-            Self::Merge => ("failed merge", "failed merges"),
-            Self::Retry => ("retried stage", "retried stages"),
-            Self::Survey => ("failed survey", "failed surveys"),
-            Self::Log => ("note about the log", "notes about the log"),
+        let text = match self {
+            Self::Crash => "crash(es)",
+            Self::Lost => "sudden end(s) of ekiden",
+            Self::Rescue => "rescue(s)",
+            Self::Veto => "veto(es)",
+            Self::Loop => "repeated handoff(s)",
+            Self::Idle => "session(s) without progress",
+            Self::ItemsVanished => "session(s) removed items unticked",
+            Self::SetAside if number == 1 => "item set aside",
+            Self::SetAside => "times an item was set aside",
+            Self::TestsWeakened => "sign(s) of weakened tests",
+            Self::TestsUnread => "session(s) whose tests could not be compared",
+            Self::CommitsDropped => "session(s) that dropped commits",
+            Self::Stashed if number == 1 => "stash that was left behind",
+            Self::Stashed => "stashes that were left behind",
+            Self::Uncommitted => "session(s) not committed",
+            Self::Compaction => "compaction(s)",
+            Self::Refusals => "session(s) that ignored refusals",
+            Self::Denied => "session(s) with denied calls",
+            Self::Spent => "used-up bound(s)",
+            Self::Caution => "suspicious note(s)",
+            Self::Outage => "outage(s) of the service",
+            Self::KnowledgeCut => "warning(s) of knowledge",
+            Self::Merge => "failed merge(s)",
+            Self::Retry => "retried stage(s)",
+            Self::Survey => "failed survey(s)",
+            Self::Log => "note(s) about the log",
         };
-        format!("{number} {}", if number == 1 { one } else { more })
+        let (word, rest) = text.split_once('(').unwrap_or((text, ""));
+        let (plural, rest) = rest.split_once(')').unwrap_or_default();
+        let plural = if number == 1 { "" } else { plural };
+        format!("{number} {word}{plural}{rest}")
     }
 }
 

@@ -256,7 +256,7 @@ impl Reporter {
         }
         self.add_of(stage, entry.line(line).lines(oddities(ended, cautions)));
         self.agent_budgets(run);
-        if let Some(Some(findings)) = relay.found() {
+        if let Some(findings) = relay.found() {
             self.add_of(stage, findings_entry(session, findings));
             return;
         }
