@@ -88,12 +88,8 @@ pub async fn run_output(
 }
 
 /// Runs a short command such as `git rev-parse` in `dir` and waits for it, for callers that have no
-/// runtime. Keeps [`QUICK_BYTES_MAX`] bytes of each stream. The command reads nothing from standard input, and speaks
-/// English: programs read its answer.
-///
-/// # Panics
-///
-/// Within a runtime, which it would block; use [`run_output`] there.
+/// runtime: within one it panics, since it would block it; use [`run_output`] there. Keeps [`QUICK_BYTES_MAX`] bytes of
+/// each stream. The command reads nothing from standard input, and speaks English: programs read its answer.
 pub fn run_quick(
     program: impl Into<OsString>,
     args: &[impl AsRef<OsStr>],

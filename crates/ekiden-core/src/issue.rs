@@ -56,11 +56,8 @@ pub struct Naming<'a> {
 }
 
 impl IssueRef {
-    /// Reads a name or an address of an issue.
-    ///
-    /// # Errors
-    ///
-    /// What is missing or should be written differently, as the continuation of "`X` names no issue: ".
+    /// Reads a name or an address of an issue. The error says what is missing or should be written differently, as the
+    /// continuation of "`X` names no issue: ".
     pub fn read(text: &str, naming: Naming<'_>) -> Result<Self, String> {
         let text = text.trim();
         if let Some(file) = of_path(text) {

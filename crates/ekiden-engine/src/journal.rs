@@ -66,12 +66,9 @@ impl Journal {
         Ok(Self { log, folded })
     }
 
-    /// Decides what follows from an event, and records both.
-    ///
-    /// # Errors
-    ///
-    /// If the record cannot be written. Then the state has moved but the log has not, so the run must not
-    /// continue. The next process that opens the log finds the state before the event.
+    /// Decides what follows from an event, and records both. If the record cannot be written, the state has moved but
+    /// the log has not, so the run must not continue. The next process that opens the log finds the state before the
+    /// event.
     pub fn record(
         &mut self,
         at: Timestamp,

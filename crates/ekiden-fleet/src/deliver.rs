@@ -9,11 +9,7 @@ use crate::git::Git;
 use crate::order::{Submission, refs};
 
 /// Fetches the integration branch, and moves the user's branch forward if it is clean and has not moved. A
-/// pull request gets a separate branch.
-///
-/// # Errors
-///
-/// If nothing can be fetched. Then nothing has changed.
+/// pull request gets a separate branch. After an error nothing has changed.
 pub(crate) async fn deliver(
     git: &Git,
     submission: &Submission,

@@ -21,11 +21,8 @@ pub struct WatchedCheckpoint<'a> {
 }
 
 impl WatchedCheckpoint<'_> {
-    /// Sends it; all checkpoints of a session form one trace. Blocks for seconds if nobody answers.
-    ///
-    /// # Errors
-    ///
-    /// Why it is not sent, never with an address.
+    /// Sends it; all checkpoints of a session form one trace. Blocks for seconds if nobody answers. The error says why it
+    /// is not sent, never with an address.
     pub fn send(&self, endpoints: &Endpoints) -> Result<(), String> {
         let exporters = endpoints.exporters(self.session, &Client::default());
         let exporters = exporters.map_err(|fault| fault.to_string())?;

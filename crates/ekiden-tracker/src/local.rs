@@ -1,21 +1,4 @@
-//! Issues as files in the project, one each, which people edit and git may track.
-//!
-//! ```text
-//! ---
-//! id: login
-//! title: Log in by mail
-//! state: open
-//! labels: bug, ui
-//! parent: accounts
-//! priority: 1
-//! blocked-by: search, mail
-//! ---
-//! What is wanted.
-//!
-//! <!-- ekiden:KEY -->
-//! the living comment
-//! <!-- /ekiden -->
-//! ```
+//! Issues as files in the project, one each, which people edit and git may track. `docs/trackers.md` shows one.
 //!
 //! Only the lines that must change do: everything else that a person wrote stays as it is.
 

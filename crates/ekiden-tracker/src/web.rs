@@ -18,11 +18,8 @@ pub type Answer = Response<Vec<u8>>;
 
 /// Carries requests.
 pub trait Web {
-    /// Sends a request and waits, with a time limit. Follows no redirect.
-    ///
-    /// # Errors
-    ///
-    /// Why there is no answer. The request may have arrived all the same.
+    /// Sends a request and waits, with a time limit. Follows no redirect. The error says why there is no answer; the
+    /// request may have arrived all the same.
     fn send(&self, request: Request<Vec<u8>>) -> Result<Answer, String>;
 }
 

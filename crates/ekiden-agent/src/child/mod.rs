@@ -59,12 +59,8 @@ enum State {
 }
 
 /// Starts a program under a keeper, within a runtime. Returns when the keeper runs; [`Child::started`] and
-/// [`Child::wait`] say whether the program does.
-///
-/// # Errors
-///
-/// The program or the directory does not exist, or the system refused a pipe or a process. After an error nothing
-/// runs.
+/// [`Child::wait`] say whether the program does. It is an error if the program or the directory does not exist, or the
+/// system refused a pipe or a process; then nothing runs.
 pub fn spawn(spec: ChildSpec) -> Result<Child, SpawnError> {
     Child::new(launch(spec, Streams::Apart)?)
 }

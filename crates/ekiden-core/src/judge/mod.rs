@@ -13,16 +13,8 @@
 //!                  └──► Likeness: are the notes new? ─┴─► repeats in a row        ──► stuck
 //! ```
 //!
-//! Something **moved** if the tree is new to this run (or is a different tree that was reached by commits),
-//! if the verification gives a result that it has not given on this tree, or if fewer items are open than
-//! before, and fewer than ever before on this tree. Why "new": an agent that does and undoes, a flapping
-//! verification and a list that is rewritten each time all change something without getting anywhere.
-//!
-//! Notes **repeat** if over 85% of their lines are the same and nothing moved since the notes that they are
-//! compared with. In a research task the tree says nothing. There, a session has also moved if it added a
-//! fact, changed its progress, or added new lines to its notes.
-//!
-//! A session that could not be observed is ignored: it counts neither as progress nor as a lack of it.
+//! `docs/design/0006-judging-sessions.md` says when something **moved** and when notes **repeat**, and why. A session
+//! that could not be observed is ignored: it counts neither as progress nor as a lack of it.
 //!
 //! Invariants:
 //! - A session's notes are compared with those of an earlier session, never with a copy of themselves. A
@@ -88,7 +80,7 @@ pub struct Repeat {
 }
 
 /// The judge, with everything that it has seen so far.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Judge {
     pub rules: Judging,
     /// Lines of the prompt that an agent may have copied: they are not its own.
@@ -131,16 +123,7 @@ impl Judge {
         let mut judge = Self {
             rules,
             given: Lines::of(task),
-            trees: BTreeSet::new(),
-            tree: None,
-            checks: BTreeSet::new(),
-            opens: BTreeSet::new(),
-            open_items: None,
-            begun: false,
-            idle: 0,
-            last: None,
-            repeats: 0,
-            rescues: 0,
+            ..Self::default()
         };
         judge.take_tree(tree, false);
         judge

@@ -20,11 +20,7 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// A graph of the places that each stage needs.
-    ///
-    /// # Panics
-    ///
-    /// If a stage needs a place that does not exist.
+    /// A graph of the places that each stage needs. Panics if a stage needs a place that does not exist.
     pub fn new(needs: Vec<Vec<usize>>) -> Self {
         let mut needed_by = vec![Vec::new(); needs.len()];
         for (stage, needs) in needs.iter().enumerate() {

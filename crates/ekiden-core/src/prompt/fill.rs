@@ -1,11 +1,7 @@
 //! Fills the `{name}` slots of a text.
 
 /// The text with each `{name}` replaced by its value, in one pass: a value with braces in it is not
-/// filled again.
-///
-/// # Panics
-///
-/// If the text names a slot that has no value: the catalogue and its caller disagree, and a prompt
+/// filled again. Panics if the text names a slot that has no value: the catalogue and its caller disagree, and a prompt
 /// with a hole in it must not be sent. Every text has a golden test that fills it.
 pub(super) fn fill(template: &str, values: &[(&str, &str)]) -> String {
     let mut text = String::with_capacity(template.len() * 2);

@@ -238,11 +238,7 @@ async fn start(spec: ChildSpec, args: Vec<OsString>, input: &[u8]) -> Result<(),
 }
 
 /// Sends a notification by each way, whatever kinds go there, and waits for the results: none if a way worked,
-/// otherwise why not.
-///
-/// # Errors
-///
-/// If the system refuses what is needed to send anything.
+/// otherwise why not. It is an error if the system refuses what is needed to send anything.
 pub fn try_out(
     dir: &Path,
     endpoints: &[Endpoint],

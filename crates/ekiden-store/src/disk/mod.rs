@@ -134,11 +134,7 @@ pub fn if_there<T>(found: DiskResult<T>) -> DiskResult<Option<T>> {
     }
 }
 
-/// The directory that a path is in.
-///
-/// # Panics
-///
-/// On `/`, which is not a file.
+/// The directory that a path is in. Panics on `/`, which is not a file.
 pub fn parent(path: &Path) -> &Path {
     path.parent().expect("a file has a parent directory")
 }

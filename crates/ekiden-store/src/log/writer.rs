@@ -122,14 +122,11 @@ impl<R: Serialize + Numbered> LogWriter<R> {
         })
     }
 
-    /// Adds a record. It is on the disk when the call returns. One sync.
+    /// Adds a record, whose number must be [`LogWriter::next_seq`]: otherwise it panics. The record is on the disk when the
+    /// call returns. One sync.
     ///
     /// After an error the record may be in the log or not. The writer then refuses every further
     /// record, and the next [`LogWriter::open`] finds out.
-    ///
-    /// # Panics
-    ///
-    /// If the record does not have [`LogWriter::next_seq`] as its number.
     pub fn append(&mut self, record: &R) -> Result<(), StoreError> {
         assert_eq!(
             record.seq(),

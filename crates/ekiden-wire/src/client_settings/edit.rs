@@ -116,8 +116,6 @@ pub(super) fn split_mark(text: &str) -> (&str, &str) {
     text.split_at(text.len() - body.len())
 }
 
-// ── May it be edited? ──────────────────────────────────────────────────────────────────────────
-
 /// Why a settings file is not edited. Reads well after "cannot change `FILE`: ".
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SettingsFault {
@@ -215,8 +213,6 @@ fn names(object: &CstObject) -> Vec<String> {
         .collect()
 }
 
-// ── Hooks ──────────────────────────────────────────────────────────────────────────────────────
-
 fn install_hooks(hooks: &CstObject, program: &str) {
     for event in names(hooks) {
         let known = GUARD_HOOKS.iter().any(|hook| hook.event == event);
@@ -306,8 +302,6 @@ pub(super) fn remove_property(object: &CstObject, name: &str) {
     }
 }
 
-// ── Status line ────────────────────────────────────────────────────────────────────────────────
-
 fn install_status_line(settings: &CstObject, program: &str) -> StatusLineFate {
     let wrapping = |wrapped: Option<String>| GuardCommand::StatusLine {
         program: program.to_owned(),
@@ -376,8 +370,6 @@ fn status_line(settings: &CstObject) -> Option<(CstObject, CstStringLit, String)
     let (literal, command) = string(&line, "command")?;
     (kind == "command").then_some((line, literal, command))
 }
-
-// ── Commands ───────────────────────────────────────────────────────────────────────────────────
 
 /// The command of an entry and what it is, if it is ours.
 fn ours(entry: &CstObject) -> Option<(CstStringLit, GuardCommand)> {

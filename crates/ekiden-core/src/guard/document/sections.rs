@@ -387,8 +387,6 @@ fn todos(told: &TranscriptFacts, state: TodoState) -> impl Iterator<Item = Strin
     todos.map(|todo| line(&todo.text))
 }
 
-// ── Lines ────────────────────────────────────────────────────────────────────────────────────────
-
 fn item(label: &str, text: Option<String>) -> String {
     text.map_or_else(String::new, |text| format!("- {label}{text}\n"))
 }
