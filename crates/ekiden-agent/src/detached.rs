@@ -1,5 +1,10 @@
 //! Programs started for a hook or a web page, without an engine or a keeper.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "processes are created in this crate"
+)]
+
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -12,10 +17,6 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 /// Starts a program without waiting for it, and without input or output. It runs on if its handle is dropped.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "processes are created in this crate"
-)]
 pub fn start(program: &Path, args: &[OsString], dir: &Path) -> io::Result<Child> {
     let mut command = Command::new(program);
     command.args(args).current_dir(dir);
@@ -27,10 +28,6 @@ pub fn start(program: &Path, args: &[OsString], dir: &Path) -> io::Result<Child>
 }
 
 /// Runs a program to its end, without input.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "processes are created in this crate"
-)]
 pub fn run(program: &Path, args: &[OsString]) -> io::Result<Output> {
     Command::new(program)
         .args(args)
@@ -50,10 +47,6 @@ const OUTPUT_BYTES_MAX: u64 = 64 * 1024;
 /// The output of a shell command for an input. Its errors are dropped. If it does not end in time (it, or what it
 /// leaves running with its output), or this process is asked to end, it is an error, and all of its processes are
 /// killed.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "processes are created in this crate"
-)]
 pub fn filter(
     command: &OsStr,
     input: &[u8],

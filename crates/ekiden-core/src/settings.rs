@@ -62,6 +62,10 @@ pub struct RunStarted {
 }
 
 impl RunStarted {
+    pub fn is_plan(&self) -> bool {
+        self.manifest.plan.is_some()
+    }
+
     /// Every agent that may get a session.
     pub fn agents(&self) -> impl Iterator<Item = &AgentSpec> {
         self.settings.agents().chain(self.manifest.agents())

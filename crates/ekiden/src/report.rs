@@ -173,7 +173,7 @@ pub fn tell(
                 next.push(shows(does(outcome), ending.command));
             }
             // The page quotes the questions itself.
-            (tone(ending.tone), ending.head, ending.details)
+            (tone(ending.tone), ending.head, ending.said.details)
         }
         None => {
             let (tone, headline, what, command) = unfinished(run, timeline, is_at_work);
@@ -181,7 +181,7 @@ pub fn tell(
             (tone, Text::own(headline), Vec::new())
         }
     };
-    let is_plan = run.header().manifest.plan.is_some();
+    let is_plan = run.header().is_plan();
     let stage = if is_plan { " --stage ID" } else { "" };
     for (what, command) in [
         ("lists its sessions", "sessions"),

@@ -139,9 +139,7 @@ impl Relay {
     pub fn is_between_agents(&self) -> bool {
         let step = ReviewStep::Survey;
         let is_surveyed = matches!(&self.phase, Phase::Reviewing { step: now, .. } if *now == step);
-        is_surveyed
-            || self
-                .at_work()
-                .is_some_and(|session| session.process.is_none())
+        let session = self.at_work();
+        is_surveyed || session.is_some_and(|session| session.process.is_none())
     }
 }

@@ -18,7 +18,7 @@ use crate::settings::flags::{Asking, Typed};
 use crate::settings::{agents, table};
 use crate::stats::deferrals::Deferrals;
 use crate::stats::gather::{self, Transcripts};
-use crate::stats::metrics::{ClientSessions, Fraction, Metrics, RunMetrics};
+use crate::stats::metrics::{ClientSessions, Fraction, Metrics};
 use crate::stats::spending::{Spending, Used};
 use crate::stats::threshold::{Best, Measure, REQUESTS_MIN, Row, Threshold, threshold};
 
@@ -217,6 +217,24 @@ fn cost(nano_usd: u64) -> String {
     phrase::cost(nano_usd / 1_000, nano_usd > 0, false)
 }
 
+/// How sessions go, and the target.
+const METRICS: [(&str, &str); 7] = [
+    ("context lost to compaction", "80% less"),
+    ("sessions compacted in mid-task", "under 5%"),
+    ("handoffs that were worked from", "over 90%"),
+    ("items done in a session", "20% more"),
+    ("checkpoints a person asked for", "over 50%"),
+    ("runs that were completed", "over 90%"),
+    ("compacted sessions of runs", "under 5%"),
+];
+/// The same for runs through a list, where there were any.
+const RALPH_METRICS: [(&str, &str); 4] = [
+    ("Ralph: compacted sessions", "under 5%"),
+    ("Ralph: handoffs worked from", "over 95%"),
+    ("Ralph: items done in a session", "30% more"),
+    ("Ralph: completed runs", "over 90%"),
+];
+
 fn metric_lines(metrics: &Metrics, wide: Option<usize>) -> Vec<Line> {
     let columns = [
         Column::new("how sessions go", Side::Left, 0),
@@ -228,47 +246,28 @@ fn metric_lines(metrics: &Metrics, wide: Option<usize>) -> Vec<Line> {
         part: now.compacted,
         of: now.sessions,
     };
-    let rows = [
-        (
-            "context lost to compaction",
-            lost(metrics.before_setup, now),
-            "80% less",
-        ),
-        (
-            "sessions compacted in mid-task",
-            share(compacted),
-            "under 5%",
-        ),
-        (
-            "handoffs that were worked from",
-            share(metrics.runs.resumes),
-            "over 90%",
-        ),
-        (
-            "items done in a session",
-            done(metrics.before_setup.items, metrics.runs.items),
-            "20% more",
-        ),
-        (
-            "checkpoints a person asked for",
-            share(metrics.asked_checkpoints),
-            "over 50%",
-        ),
-        (
-            "runs that were completed",
-            share(metrics.runs.complete),
-            "over 90%",
-        ),
-        (
-            "compacted sessions of runs",
-            share(metrics.runs.compacted),
-            "under 5%",
-        ),
+    let measured = [
+        lost(metrics.before_setup, now),
+        share(compacted),
+        share(metrics.runs.resumes),
+        done(metrics.before_setup.items, metrics.runs.items),
+        share(metrics.asked_checkpoints),
+        share(metrics.runs.complete),
+        share(metrics.runs.compacted),
     ];
-    let rows: Vec<Vec<Cell>> = rows
+    let ralph = metrics.ralph;
+    let of_ralph = [
+        share(ralph.compacted),
+        share(ralph.resumes),
+        average(ralph.items),
+        share(ralph.complete),
+    ];
+    let of_ralph = RALPH_METRICS.into_iter().zip(of_ralph);
+    let rows: Vec<Vec<Cell>> = METRICS
         .into_iter()
-        .chain(ralph_rows(metrics.ralph))
-        .map(|(name, measured, target)| {
+        .zip(measured)
+        .chain(of_ralph.filter(|_| ralph.compacted.of > 0))
+        .map(|((name, target), measured)| {
             vec![
                 (Tone::Plain, name.to_owned()),
                 (Tone::Quiet, target.to_owned()),
@@ -277,29 +276,6 @@ fn metric_lines(metrics: &Metrics, wide: Option<usize>) -> Vec<Line> {
         })
         .collect();
     table_lines(&columns, &rows, wide)
-}
-
-/// The rows of runs through a list, where there were any.
-fn ralph_rows(ralph: RunMetrics) -> impl Iterator<Item = (&'static str, String, &'static str)> {
-    let rows = [
-        (
-            "Ralph: compacted sessions",
-            share(ralph.compacted),
-            "under 5%",
-        ),
-        (
-            "Ralph: handoffs worked from",
-            share(ralph.resumes),
-            "over 95%",
-        ),
-        (
-            "Ralph: items done in a session",
-            average(ralph.items),
-            "30% more",
-        ),
-        ("Ralph: completed runs", share(ralph.complete), "over 90%"),
-    ];
-    rows.into_iter().filter(move |_| ralph.compacted.of > 0)
 }
 
 /// What an average session loses, and how that was before.

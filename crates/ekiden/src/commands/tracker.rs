@@ -85,17 +85,16 @@ fn status(invocation: &Invocation, outbox: &Outbox, output: &mut Output) -> Resu
         output.line("nothing is waiting: all writes were sent");
     }
     let zone = TimeZone::system();
-    for (write, next) in waiting
-        .iter()
-        .zip(waiting.iter().skip(1).map(Some).chain([None]))
-    {
-        let what = format!("{}  {}", one_line(&write.issue), one_line(&write.what));
-        let since = format!("  since {}", phrase::day_and_time(write.since, &zone));
-        output.line(Line::new(Tone::Plain, what).with(Tone::Quiet, since));
-        // If several writes of an issue wait for the same thing, it is printed once, below them.
-        let is_last =
-            next.is_none_or(|next| (&next.issue, &next.why) != (&write.issue, &write.why));
-        if let Some(why) = write.why.as_ref().filter(|_| is_last) {
+    // If several writes of an issue wait for the same thing, it is printed once, below them.
+    for same in waiting.chunk_by(|one, next| (&one.issue, &one.why) == (&next.issue, &next.why)) {
+        for write in same {
+            let what = format!("{}  {}", one_line(&write.issue), one_line(&write.what));
+            let since = format!("  since {}", phrase::day_and_time(write.since, &zone));
+            output.line(Line::new(Tone::Plain, what).with(Tone::Quiet, since));
+        }
+        if let Some(write) = same.last()
+            && let Some(why) = &write.why
+        {
             let next = write.next.map(|next| phrase::day_and_time(next, &zone));
             let next = next.map(|next| format!("; next try {next}"));
             output.line(Line::attention(one_line(why) + &next.unwrap_or_default()));

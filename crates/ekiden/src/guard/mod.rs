@@ -46,8 +46,8 @@ use crate::exit::Exit;
 /// How much of the client's input is read: a batch of tools can hold large answers.
 const INPUT_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-/// Runs a hook, a status line or a detached checkpoint if the command line asks for one; otherwise does
-/// nothing. Call it before anything slow: parsing a full command line takes longer than all of a hook's
+/// Runs a hook, a status line or a detached process of theirs (also one that sends what waits for a tracker) if the
+/// command line asks for one; otherwise does nothing. Call it before anything slow: parsing a full command line takes longer than all of a hook's
 /// work. And the parser would exit with 2 at an unknown word, which blocks the client; here such a word is
 /// ignored.
 pub fn run_if_asked() -> Option<Exit> {

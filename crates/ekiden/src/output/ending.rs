@@ -77,13 +77,16 @@ impl Reporter {
             let next = format!("{next} 'TEXT'     or: {next}   (opens your editor)");
             ("answer     ".to_owned(), next)
         } else {
-            (format!("to continue{}:  ", ending.once), ending.command)
+            (
+                format!("to continue{}:  ", ending.said.once),
+                ending.command,
+            )
         };
         let mut lines = vec![
             Line::default(),
             Line::new(ending.tone, ending.head.plain()).with(Tone::Plain, ended.sums()),
         ];
-        let details = ending.questions.into_iter().chain(ending.details);
+        let details = ending.said.questions.into_iter().chain(ending.said.details);
         lines.extend(details.map(|text| Line::new(Tone::Plain, text)));
         lines.extend(problems::line(ended.timeline, None));
         let facts = ended.timeline.standing.facts.len() as u64;
@@ -124,12 +127,7 @@ pub struct Ending {
     pub tone: Tone,
     /// Why, with the exit code if that is not 0.
     pub head: Text,
-    /// What sessions ask, one line each.
-    pub questions: Vec<String>,
-    /// What a person needs to know before they can act, one line each.
-    pub details: Vec<String>,
-    /// When it makes sense to continue, after "to continue".
-    pub once: &'static str,
+    pub said: Description,
     /// The command to type next.
     pub command: String,
 }
@@ -140,7 +138,9 @@ impl Ending {
         let at = timeline.ended.unwrap_or(timeline.last);
         let (tone, word) = outcome::word(outcome);
         let said = Description::of(outcome, ended.run, at, ended.zone, ended.there);
-        let why = ended.special_why(outcome).map_or(said.why, Text::own);
+        let why = ended
+            .special_why(outcome)
+            .map_or_else(|| said.why.clone(), Text::own);
         let ran = timeline
             .stages
             .iter()
@@ -169,9 +169,7 @@ impl Ending {
         Self {
             tone,
             head,
-            questions: said.questions,
-            details: said.details,
-            once: said.once,
+            said,
             command,
         }
     }
