@@ -109,18 +109,12 @@ impl IssueRef {
         }
     }
 
-    fn plain(tracker: TrackerKind, id: &str) -> Self {
+    pub fn plain(tracker: TrackerKind, id: &str) -> Self {
         Self {
             tracker,
             repo: String::new(),
             id: id.to_owned(),
         }
-    }
-
-    /// The same id as a file of a local tracker.
-    #[must_use]
-    pub fn as_local(&self) -> Self {
-        Self::plain(TrackerKind::Local, &self.id)
     }
 }
 

@@ -159,13 +159,6 @@ impl RalphState {
     }
 }
 
-impl Checkpoint {
-    /// `L2 at 85%`, as far as it is known.
-    pub fn level_told(&self) -> String {
-        level_text(self.level, self.percent_at_checkpoint)
-    }
-}
-
 impl FileInProgress {
     /// Reads an edit as traces write it: tool, file, lines.
     pub fn of_edit(edit: &str) -> Option<Self> {
@@ -186,7 +179,8 @@ impl FileInProgress {
     }
 }
 
-fn level_text(level: Option<Level>, percent: Option<u64>) -> String {
+/// `L2 at 85%`, as far as it is known.
+pub fn level_text(level: Option<Level>, percent: Option<u64>) -> String {
     let level = level.map_or("asked for".to_owned(), |level| level.to_string());
     percent.map_or(level.clone(), |percent| format!("{level} at {percent}%"))
 }

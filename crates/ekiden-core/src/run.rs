@@ -275,7 +275,7 @@ impl Run {
     /// What a person writes into the knowledge that a stage published is kept: it may continue, and
     /// the file is still its.
     pub fn takes_edits(&self, stage: &StageId) -> bool {
-        let is_over = self.header.manifest.plan.is_some() && self.plan.is_done(stage);
+        let is_over = self.header.is_plan() && self.plan.is_done(stage);
         !is_over && !self.is_superseded(stage)
     }
 
@@ -300,8 +300,7 @@ impl Run {
 
     /// Only a complete run of a single relay continues like this.
     fn go_on(&mut self, at: Timestamp, continued: &Continued) -> Vec<Effect> {
-        if !self.outcome().is_some_and(Outcome::is_complete) || self.header.manifest.plan.is_some()
-        {
+        if !self.outcome().is_some_and(Outcome::is_complete) || self.header.is_plan() {
             return Vec::new();
         }
         self.outages.forgive(true);
@@ -362,7 +361,7 @@ impl Run {
                 let was_done = self.plan.is_done(stage);
                 self.decided.extend(self.plan.stage_ended(stage, outcome));
                 notice = notice_of(relay, outcome).filter(|_| was_live);
-                if self.plan.is_done(stage) && !was_done && self.header.manifest.plan.is_some() {
+                if self.plan.is_done(stage) && !was_done && self.header.is_plan() {
                     let declared = self.stage(stage).map(|stage| stage.part.outputs.clone());
                     self.keep_result(stage, &declared.unwrap_or_default(), &[]);
                 }
@@ -420,7 +419,7 @@ impl Run {
     /// The relays of a plan send no notice of their ends; the plan sends its own.
     fn end(&self, outcome: Outcome) -> Vec<Effect> {
         let sessions = self.totals().sessions;
-        let wanted = self.header.manifest.plan.is_some() && self.settings.notify;
+        let wanted = self.header.is_plan() && self.settings.notify;
         let notice = notice::of_end(&outcome, sessions, self.settings.notify_text);
         let notice = notice.filter(|_| wanted);
         // It may end before any stage has begun.
@@ -446,7 +445,7 @@ impl Run {
             of_manifest.sessions_max = self.sessions_max.unwrap_or(of_manifest.sessions_max);
             let settings = self.settings_of(&of_manifest);
             let context = self.contexts.remove(stage).unwrap_or_default();
-            let in_plan = self.header.manifest.plan.is_some();
+            let in_plan = self.header.is_plan();
             let member = in_plan.then(|| Member::new(context));
             let mut relay = Relay::new(&self.header, settings, of_manifest, member);
             if !relay.stage.part.knowledge_apart {
@@ -459,7 +458,7 @@ impl Run {
         self.last_begun = Some(stage.clone());
         let (conflict, paused) = (self.conflicts.remove(stage), self.paused);
         self.of_relay(at, stage, |relay| {
-            relay.share_pause(paused);
+            relay.wishes.paused = paused;
             match conflict {
                 Some(section) => relay.resolve_conflict(at, section),
                 None => relay.begin(at),

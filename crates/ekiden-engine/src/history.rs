@@ -355,7 +355,7 @@ pub(crate) fn resumable(
     Err(match prefix.filter(|_| is_complete(&found.run)) {
         Some(_) => EngineError::Complete {
             run: found.id().clone(),
-            is_plan: found.run.header().manifest.plan.is_some(),
+            is_plan: found.run.header().is_plan(),
         },
         None => EngineError::NothingToResume,
     })

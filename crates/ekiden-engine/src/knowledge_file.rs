@@ -73,7 +73,7 @@ impl KnowledgeFile {
         let holder = history::holder(workspace).and_then(|holder| holder.run);
         let relays = || summary.run.relays().map(|(_, relay)| relay);
         let held = holder.as_ref() == Some(run);
-        let is_plan = summary.run.header().manifest.plan.is_some();
+        let is_plan = summary.run.header().is_plan();
         let closed = match relays().next() {
             _ if newest != *run => Some(Closed::Older),
             _ if is_plan => Some(Closed::Plan),

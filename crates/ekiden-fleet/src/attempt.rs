@@ -22,7 +22,7 @@ use std::pin::pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ekiden_agent::child::{Child, ChildEnd, ChildSpec, StdinKind, spawn};
+use ekiden_agent::child::{Child, ChildSpec, StdinKind, spawn};
 use ekiden_agent::keeper;
 use ekiden_core::outcome::Outcome;
 use ekiden_core::settings::{Before, RunStarted};
@@ -368,7 +368,8 @@ impl<'a> Attempt<'a> {
             Some(Line::Ended(outcome)) => Ok(outcome),
             Some(Line::Failed(why)) => Err(Fault::Refused(why)),
             Some(Line::Begun | Line::Handoff | Line::Spent(_) | Line::Now(_)) | None => {
-                Err(Fault::Refused(ended_silently(&end)))
+                let why = format!("its engine ended without a result: {end:?}");
+                Err(Fault::Refused(why))
             }
         }
     }
@@ -464,10 +465,6 @@ fn line_of(told: &impl Serialize) -> Result<Vec<u8>, Fault> {
     let mut line = serde_json::to_vec(told)?;
     line.push(b'\n');
     Ok(line)
-}
-
-fn ended_silently(end: &ChildEnd) -> String {
-    format!("its engine ended without a result: {end:?}")
 }
 
 /// The end of its only stage.

@@ -82,11 +82,6 @@ impl StoreError {
         }
     }
 
-    /// The disk, or the user's share of it, is full.
-    pub fn is_full_disk(&self) -> bool {
-        matches!(self, Self::Disk(error) if error.is_full())
-    }
-
     /// What a person can do about it.
     pub fn hint(&self) -> Option<&'static str> {
         match self {

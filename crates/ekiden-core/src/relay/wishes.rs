@@ -71,11 +71,6 @@ impl Relay {
         self.admit(at, next)
     }
 
-    /// The run is paused or not, whatever it was when this relay ended.
-    pub(crate) fn share_pause(&mut self, paused: bool) {
-        self.wishes.paused = paused;
-    }
-
     /// Holds the next start. Published files are made durable, as always before a person may edit them.
     pub(super) fn hold_back(&mut self, at: Timestamp, next: NextAttempt) -> Vec<RelayEffect> {
         self.phase = Phase::Paused { since: at, next };

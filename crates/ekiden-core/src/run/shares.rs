@@ -94,7 +94,7 @@ impl Run {
     /// next session that hits it does.
     pub(super) fn learn_limit(&mut self, at: Timestamp, stage: &StageId, event: &RelayEvent) {
         let waits = self.settings.bounds.on_rate_limit == OnRateLimit::Wait;
-        let in_plan = self.header.manifest.plan.is_some();
+        let in_plan = self.header.is_plan();
         if !waits || !in_plan || !self.settings.fallback.is_empty() {
             return;
         }

@@ -42,7 +42,7 @@ impl Run {
             Steering::Pause => self.pause(at, true),
             Steering::Unpause => self.pause(at, false),
             Steering::Instruct { words } => {
-                if self.header.manifest.plan.is_some() {
+                if self.header.is_plan() {
                     self.keep_words(words);
                 }
                 self.each_to_come(at, |relay| relay.instruct(at, words))

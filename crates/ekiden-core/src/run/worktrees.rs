@@ -174,7 +174,8 @@ impl Run {
         self.last_begun = Some(stage.clone());
         let paused = self.paused;
         self.of_relay(at, stage, |relay| {
-            relay.share_pause(paused);
+            // Whatever it was when the relay ended.
+            relay.wishes.paused = paused;
             relay.retry(at, section)
         })
     }

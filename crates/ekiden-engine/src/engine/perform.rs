@@ -67,7 +67,7 @@ impl<R: EffectRunner> Engine<'_, R> {
         };
         match effect {
             RelayEffect::Survey => {
-                let is_plan = self.journal.run().header().manifest.plan.is_some();
+                let is_plan = self.journal.run().header().is_plan();
                 let relay = self.relay(&stage);
                 let since = relay.map_or_else(Since::default, |relay| since(relay, is_plan));
                 self.runner.survey(&stage, id, since);
@@ -248,7 +248,7 @@ impl<R: EffectRunner> Engine<'_, R> {
     /// work or its handoff there, and each session would cost money for nothing.
     fn unless_full(&mut self, published: Result<(), StoreError>) -> Result<(), EngineError> {
         match published {
-            Err(error) if error.is_full_disk() => Err(EngineError::Publish(error)),
+            Err(StoreError::Disk(full)) if full.is_full() => Err(EngineError::Publish(full.into())),
             other => {
                 self.warn_if_failed(other);
                 Ok(())

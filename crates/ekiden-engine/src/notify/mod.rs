@@ -72,7 +72,7 @@ impl Notice {
         about: NoticeKind,
         text: String,
     ) -> Self {
-        let in_plan = run.header().manifest.plan.is_some();
+        let in_plan = run.header().is_plan();
         let relay = run.relay(stage);
         Self {
             at,

@@ -29,7 +29,7 @@ impl RunFiles {
     /// Writes what stays the same for all sessions of the stages that have begun: the protocol, which agents
     /// read, and what stages on other machines left. It is durable when this returns.
     pub fn freeze(&mut self, run: &Run) -> Result<(), EngineError> {
-        if run.header().manifest.plan.is_some() {
+        if run.header().is_plan() {
             ensure_dir(&*self.disk, &self.paths.run_dir.stages())?;
         }
         self.write_earlier(run)?;

@@ -251,7 +251,7 @@ impl Timeline {
             agent: header.settings.agent.name.clone(),
             model: header.settings.agent.model.clone(),
             levels: header.settings.levels,
-            is_plan: header.manifest.plan.is_some(),
+            is_plan: header.is_plan(),
             items_before: items.map_or(0, |items| items.done.len()),
             stages: stages
                 .iter()

@@ -121,7 +121,7 @@ impl DiskError {
     }
 
     /// The disk, or the user's share of it, is full.
-    pub(crate) fn is_full(&self) -> bool {
+    pub fn is_full(&self) -> bool {
         self.has_kind(io::ErrorKind::StorageFull) || self.has_kind(io::ErrorKind::QuotaExceeded)
     }
 

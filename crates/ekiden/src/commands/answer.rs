@@ -233,7 +233,7 @@ fn question<'a>(run: &'a Run, stage: Option<&str>, is_held: bool) -> Result<Ques
         ),
         (None, _, Some(stage)) if !all.is_empty() => {
             let text = format!("stage `{stage}` of run {id} has no question");
-            let is_plan = run.header().manifest.plan.is_some();
+            let is_plan = run.header().is_plan();
             Err(failed(text).hint(match is_plan {
                 true => format!("these have one: {all}"),
                 false => "leave out `--stage`: the run is not a plan".to_owned(),
@@ -241,7 +241,7 @@ fn question<'a>(run: &'a Run, stage: Option<&str>, is_held: bool) -> Result<Ques
         }
         (None, ..) => Err(
             failed(format!("run {id} has no question")).hint(match run.outcome() {
-                Some(outcome) if outcome.is_complete() && run.header().manifest.plan.is_some() => {
+                Some(outcome) if outcome.is_complete() && run.header().is_plan() => {
                     "it is complete; `ekiden execute` starts another plan"
                 }
                 Some(outcome) if outcome.is_complete() => {

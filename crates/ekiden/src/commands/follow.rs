@@ -124,7 +124,7 @@ impl Tails {
         if run.header().fleet.is_some() {
             return see_elsewhere(workspace, run, board);
         }
-        let is_plan = run.header().manifest.plan.is_some();
+        let is_plan = run.header().is_plan();
         let mut before = std::mem::take(&mut self.0);
         let at_work = run.live();
         for (stage, relay, attempt) in

@@ -388,7 +388,7 @@ impl ReadRun {
         let mut sessions = Sessions::new(ids, stage.clone());
         let summary = history::read(&workspace, &run, |record, run| sessions.take(record, run))?;
         check_stage(&summary.run, &id, args.stage.as_deref(), stage.as_ref())?;
-        let stage = stage.filter(|_| summary.run.header().manifest.plan.is_some());
+        let stage = stage.filter(|_| summary.run.header().is_plan());
         let of_run = args.run.as_ref().map(|_| format!(" {id}"));
         let of_stage = stage.as_ref().map(|stage| format!(" --stage {stage}"));
         let named = of_run.into_iter().chain(of_stage);
@@ -460,7 +460,7 @@ fn check_stage(
     stage: Option<&str>,
     known: Option<&StageId>,
 ) -> Result<(), Failure> {
-    let is_plan = run.header().manifest.plan.is_some();
+    let is_plan = run.header().is_plan();
     let lists = "`ekiden status` lists its stages";
     match stage {
         None if is_plan => {

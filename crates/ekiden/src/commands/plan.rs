@@ -193,7 +193,8 @@ impl<'a> Planner<'a> {
             .strip_prefix(&self.workspace.dir)
             .ok()
             .and_then(Path::to_str);
-        author::check_document(document)?;
+        // Before anything is created.
+        author::document(document)?;
         if named.is_none() {
             output.warn(
                 "the document lies outside of the work dir, so stages will not see its summary",

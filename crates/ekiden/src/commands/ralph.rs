@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use ekiden_core::handoff::{OpenItems, open_items};
 use ekiden_core::limits::{ITEM_TRIES_MAX as TRIES, SESSIONS_MAX_MAX};
 use ekiden_core::outcome::Outcome;
-use ekiden_core::ralph::{PROGRESS_FILE, PROMPT_FILE, RalphState};
+use ekiden_core::ralph::{PROGRESS_FILE, PROMPT_FILE, RalphState, level_text};
 use ekiden_core::relay::{ITEMS_FILE, ItemList, ItemState, list_task};
 use ekiden_engine::workspace::Workspace;
 use ekiden_engine::{check_now, history};
@@ -281,11 +281,9 @@ fn tell_context(state: &RalphState, output: &mut Output) {
         .as_ref()
         .filter(|_| checkpoint.active)
     {
-        let text = format!(
-            "from the checkpoint ({}), {}",
-            checkpoint.level_told(),
-            one_line(file)
-        );
+        let file = one_line(file);
+        let level = level_text(checkpoint.level, checkpoint.percent_at_checkpoint);
+        let text = format!("from the checkpoint ({level}), {file}");
         output.line(Line::labelled("resumes", Tone::Plain, text));
     }
 }

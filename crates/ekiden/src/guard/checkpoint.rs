@@ -39,11 +39,12 @@ use crate::tracker::{Trackers, tell_checkpoint};
 
 /// The first argument of the process that writes a checkpoint.
 pub(super) const ROLE: &str = "__checkpoint";
-/// The first argument of the process that judges the end of a turn.
+/// The first argument of the process that judges the end of a turn once its last response is in the transcript. In almost
+/// every second turn the client calls a Stop hook before it has written the response.
 pub(super) const TURN_ROLE: &str = "__turn";
 /// The first argument of the process that sends a checkpoint by OTLP.
 pub(super) const TELL_ROLE: &str = "__telemetry";
-/// The first argument of the process that remembers a session after its end.
+/// The first argument of the process that remembers a session after its end, and indexes the memory.
 pub(super) const END_ROLE: &str = "__remember";
 /// How often [`run_turn`] looks for the turn's last response, and its pause in between. The client writes its transcript
 /// in batches, about every 100 ms.
@@ -89,18 +90,8 @@ pub fn begin(request: &Request) -> io::Result<()> {
     start(&[ROLE.into(), text.into()], &request.project_dir)
 }
 
-/// Judges the end of the turn once its last response is in the transcript. In almost every second turn
-/// the client calls a Stop hook before it has written the response.
-pub(super) fn judge_turn(watched: &Watched) -> io::Result<()> {
-    start_for(TURN_ROLE, watched)
-}
-
-/// Remembers the result of a session that ends, and indexes the memory.
-pub(super) fn remember_end(watched: &Watched) -> io::Result<()> {
-    start_for(END_ROLE, watched)
-}
-
-fn start_for(role: &str, watched: &Watched) -> io::Result<()> {
+/// Starts a process with one of the other roles.
+pub(super) fn start_for(role: &str, watched: &Watched) -> io::Result<()> {
     let words = [
         role.as_ref(),
         watched.session.as_ref(),

@@ -116,8 +116,8 @@ impl Hook<'_> {
             self.note_prompt();
         }
         if *trigger == Trigger::Ends {
-            self.watched
-                .or_complain(checkpoint::remember_end(self.watched));
+            let started = checkpoint::start_for(checkpoint::END_ROLE, self.watched);
+            self.watched.or_complain(started);
         }
         if *trigger == Trigger::Compacts {
             self.await_writer();
@@ -132,8 +132,8 @@ impl Hook<'_> {
         }
         let is_stop = self.call.event == HookEvent::Stop && !self.called.by_mod;
         if is_stop && !self.watched.recent().settled {
-            self.watched
-                .or_complain(checkpoint::judge_turn(self.watched));
+            let started = checkpoint::start_for(checkpoint::TURN_ROLE, self.watched);
+            self.watched.or_complain(started);
         }
         if let Some(reason) = decision.begin {
             let request = self.watched.checkpoint(reason, reading.as_ref());

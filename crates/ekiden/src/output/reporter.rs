@@ -111,7 +111,7 @@ impl Reporter {
         for effect in warnings {
             self.of_effect(effect, run);
         }
-        if run.header().manifest.plan.is_some() {
+        if run.header().is_plan() {
             self.of_plan(record, run);
         }
         for effect in others {

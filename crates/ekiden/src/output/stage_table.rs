@@ -78,7 +78,7 @@ impl State {
 
 /// The stages of a run, in the order of the manifest; empty if it is a single relay.
 pub fn rows(run: &Run) -> Vec<Row<'_>> {
-    let is_plan = run.header().manifest.plan.is_some();
+    let is_plan = run.header().is_plan();
     let stages = run.plan().states().filter(|_| is_plan);
     let imported = run.header().imported.as_ref();
     stages

@@ -59,9 +59,9 @@ pub fn steered(
 /// A person answered a question.
 pub fn answered(stage: &StageId, words: &str, taken: bool, run: &Run) -> Entry {
     let words = one_line(words);
-    let of = match run.header().manifest.plan {
-        Some(_) => format!("{stage}  "),
-        None => String::new(),
+    let of = match run.header().is_plan() {
+        true => format!("{stage}  "),
+        false => String::new(),
     };
     let line = match taken {
         true => Line::new(Tone::Plain, format!("{of}answered: {words}")),
@@ -134,7 +134,7 @@ fn handoff_requested(run: &Run) -> Entry {
 
 /// The entry belongs to the session at work; in a plan there may be several.
 fn in_session(mut entry: Entry, run: &Run) -> Entry {
-    let is_plan = run.header().manifest.plan.is_some();
+    let is_plan = run.header().is_plan();
     entry.session = working_session(run).filter(|_| !is_plan);
     entry
 }
@@ -178,7 +178,7 @@ fn instructed(words: &str, run: &Run) -> Entry {
     let clean = text::clean(words).text;
     let words = clean.trim();
     let is_last = |relay: &Relay| relay.wishes.words.last().is_some_and(|last| last == words);
-    let is_plan = run.header().manifest.plan.is_some();
+    let is_plan = run.header().is_plan();
     let full = run.live().filter(|(_, relay)| !is_last(relay));
     let full: Vec<&str> = full.map(|(stage, _)| stage.as_str()).collect();
     // A fleet's stages take it elsewhere.
@@ -207,7 +207,7 @@ fn instructed(words: &str, run: &Run) -> Entry {
 }
 
 fn limits_changed(limits: &LimitsChanged, run: &Run) -> Entry {
-    let is_plan = run.header().manifest.plan.is_some();
+    let is_plan = run.header().is_plan();
     let session_max = (!is_plan).then(|| run.session_max());
     let mut relays = run.relays();
     let now = relays
@@ -309,9 +309,9 @@ pub fn asked(relay: &Relay) -> &'static str {
 
 /// How a sentence names the session of a relay.
 fn session_of(relay: &Relay, run: &Run) -> String {
-    let of = match run.header().manifest.plan {
-        Some(_) => format!(" of stage {}", relay.stage.id),
-        None => String::new(),
+    let of = match run.header().is_plan() {
+        true => format!(" of stage {}", relay.stage.id),
+        false => String::new(),
     };
     format!("session {}{of}", relay.session())
 }

@@ -336,12 +336,8 @@ fn content(path: &Path) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Refuses a document that cannot be split, before anything is created.
-pub fn check_document(path: &Path) -> Result<(), Failure> {
-    document(path).map(drop)
-}
-
-fn document(path: &Path) -> Result<String, Failure> {
+/// The document to split; refuses one that cannot be split.
+pub fn document(path: &Path) -> Result<String, Failure> {
     let what = format!("cannot read the document {}", phrase::path(path));
     refuse_endless(&what, path, "name a file")?;
     let file = std::fs::File::open(path).or_fail(Exit::MissingInput, &what)?;

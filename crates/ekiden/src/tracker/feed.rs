@@ -376,7 +376,7 @@ impl Feed {
         let issues = self.trackers.get(&table::TRACKER_LOCAL_DIR);
         let issues = issues.unwrap_or_default() + "/";
         let mut relays = run.relays();
-        run.header().manifest.plan.is_some() || relays.all(|(_, relay)| relay.is_committed(&issues))
+        run.header().is_plan() || relays.all(|(_, relay)| relay.is_committed(&issues))
     }
 
     fn comment(&self, entry: Entry, run: &Run) -> Write {

@@ -143,7 +143,10 @@ impl Trackers {
         // A file of that name takes precedence over a service that nobody set.
         let local =
             kind.is_none() && issue.tracker == TrackerKind::Linear && self.local().has(&issue.id);
-        Ok(if local { issue.as_local() } else { issue })
+        Ok(match local {
+            true => IssueRef::plain(TrackerKind::Local, &issue.id),
+            false => issue,
+        })
     }
 
     pub fn open(&self, issue: &IssueRef) -> Result<Box<dyn Tracker>, Fault> {
