@@ -465,7 +465,8 @@ fn unreadable(run: RunId, cause: EngineError) -> EngineError {
     EngineError::Unreadable { run, cause }
 }
 
-pub(crate) fn open(workspace: &Workspace) -> Result<Option<StateDir>, EngineError> {
+/// The state here; none before anything has run.
+pub fn open(workspace: &Workspace) -> Result<Option<StateDir>, EngineError> {
     Ok(StateDir::open(
         Arc::new(workspace.disk()),
         workspace.layout(),

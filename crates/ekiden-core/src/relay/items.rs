@@ -78,7 +78,7 @@ pub struct ItemList {
     checkpoint: Checkpoint,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ListItem {
     pub text: String,
     pub state: ItemState,
@@ -99,8 +99,9 @@ impl ListItem {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ItemState {
+    #[default]
     Open,
     /// Ticked, and the verification agrees, if there is one.
     Done,
@@ -194,11 +195,7 @@ impl ItemList {
                 known.push(self.items.len());
                 self.items.push(ListItem {
                     text: (*text).clone(),
-                    state: ItemState::Open,
-                    ticked: false,
-                    tries: 0,
-                    files: Vec::new(),
-                    took: Took::default(),
+                    ..ListItem::default()
                 });
             }
         }

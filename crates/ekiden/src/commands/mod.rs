@@ -59,7 +59,6 @@ mod watch;
 
 use ekiden_core::text::{in_full, shell_word};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use clap::Args;
 use ekiden_core::ids::{RunId, StageId};
@@ -73,7 +72,6 @@ use ekiden_engine::workspace::Workspace;
 use ekiden_engine::{EngineError, history, leftovers, registry, state_trust};
 use ekiden_otel::Telemetry;
 use ekiden_store::place::ProjectPlace;
-use ekiden_store::state::StateDir;
 
 use crate::client::transcript;
 use crate::exit::Exit;
@@ -483,16 +481,12 @@ fn check_stage(
 
 /// The ids of all runs, by which an id can be shortened. The last is the newest run here.
 fn run_ids(workspace: &Workspace) -> Result<Vec<RunId>, Failure> {
-    let disk = Arc::new(workspace.disk());
-    let state = StateDir::open(disk, workspace.layout());
-    match state? {
-        Some(state) => {
-            let mut ids = state.runs()?;
-            if let Ok((newest, _)) = history::find(workspace, None) {
-                ids.sort_by_key(|id| *id == newest);
-            }
-            Ok(ids)
-        }
-        None => Ok(Vec::new()),
+    let Some(state) = history::open(workspace)? else {
+        return Ok(Vec::new());
+    };
+    let mut ids = state.runs()?;
+    if let Ok((newest, _)) = history::find(workspace, None) {
+        ids.sort_by_key(|id| *id == newest);
     }
+    Ok(ids)
 }
