@@ -1,21 +1,17 @@
 //! Accepting a handoff.
 
 use super::page::{Page, readable};
-use super::{
-    Fault, FileText, HandoffFile, HandoffFiles, Heading, Inspection, OpenItems, Severity, Status,
-};
+use super::{Fault, HandoffFile, HandoffFiles, Heading, Inspection, OpenItems, Severity, Status};
 use crate::knowledge::NewKnowledge;
-use crate::limits;
-use crate::prompt::budget::{Keep, Mark, cut_by_size, cut_long_lines};
 
 /// What a session left. Each file counts by itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Handoff {
     /// The agent's claim; in a handoff with faults only BLOCKED counts.
     pub status: Status,
-    /// `PROGRESS.md`, clean and cut; empty if it cannot be read.
+    /// `PROGRESS.md`, clean; empty if it cannot be read.
     pub progress: String,
-    /// `NEXT_PROMPT.md`, clean and cut; empty if a complete handoff has none.
+    /// `NEXT_PROMPT.md`, clean; empty if a complete handoff has none.
     pub next_prompt: String,
     /// The new parts of `KNOWLEDGE.md`.
     pub knowledge: NewKnowledge,
@@ -27,7 +23,7 @@ pub struct Handoff {
 }
 
 /// The handoff if it has no required fault, or else its usable parts. Copies of ekiden's own texts are
-/// removed, and long texts are cut at line ends with a mark; the archive has them whole.
+/// removed. It stays whole, since the next prompt says of what it leaves out that the published file has it.
 pub fn accept(files: &HandoffFiles, inspection: &Inspection) -> Result<Handoff, Box<Handoff>> {
     let is_valid = inspection.is_valid();
     // Ticks beside a status that cannot be read are the agent's words, and count as nothing more.
@@ -40,8 +36,8 @@ pub fn accept(files: &HandoffFiles, inspection: &Inspection) -> Result<Handoff, 
     let knowledge = knowledge.map(|text| NewKnowledge::parse(&readable(text).0));
     let handoff = Handoff {
         status: (inspection.status.clone().filter(claims)).unwrap_or(Status::InProgress),
-        progress: taken_over(HandoffFile::Progress, files, Keep::Ends),
-        next_prompt: taken_over(HandoffFile::NextPrompt, files, Keep::First),
+        progress: taken_over(HandoffFile::Progress, files),
+        next_prompt: taken_over(HandoffFile::NextPrompt, files),
         knowledge: knowledge.unwrap_or_default(),
         open_items: inspection.open_items.clone().filter(|_| items_count),
         missing: Page::open(HandoffFile::NextPrompt, files, &mut Vec::new()).map_or_else(
@@ -57,15 +53,7 @@ pub fn accept(files: &HandoffFiles, inspection: &Inspection) -> Result<Handoff, 
     }
 }
 
-fn taken_over(file: HandoffFile, files: &HandoffFiles, keep: Keep) -> String {
-    let text = match files.get(file) {
-        FileText::Text(text) => readable(text).0,
-        FileText::Absent | FileText::TooLarge { .. } | FileText::NotText(_) => {
-            return String::new();
-        }
-    };
-    let mark = Mark::new("", "the archive of this session");
-    let text = cut_long_lines(text.trim());
-    let max = limits::NEXT_PROMPT_CHARS_MAX;
-    cut_by_size(&text, max, keep, mark, |text| text.chars().count())
+fn taken_over(file: HandoffFile, files: &HandoffFiles) -> String {
+    let text = files.get(file).text().unwrap_or_default();
+    readable(text).0.trim().to_owned()
 }

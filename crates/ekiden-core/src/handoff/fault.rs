@@ -49,7 +49,7 @@ pub enum FaultKind {
         min = limits::NEXT_PROMPT_CHARS_MIN
     )]
     TooShort { chars: usize },
-    /// The text is too long; the rest is cut.
+    /// The text is too long for a prompt, which shows a part of it.
     #[error(
         "{chars} characters long. Keep it under {max} and point to files.",
         max = limits::NEXT_PROMPT_CHARS_MAX
@@ -66,6 +66,9 @@ pub enum FaultKind {
     /// There is text, but under none of the headings that ekiden reads.
     #[error("no heading \"## Core Knowledge\" or \"## Session Log\". Put the text under one.")]
     NoHeading,
+    /// The old words of a correction are those of no fact, or of several.
+    #[error("\"{words}\" names no fact, or several. Quote words that only the wrong fact has.")]
+    CorrectsNothing { words: String },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -118,9 +121,10 @@ impl Fault {
             | FaultKind::Template
             | FaultKind::TooLarge { .. }
             | FaultKind::NotText(_) => (by_file, None),
-            FaultKind::Repeated | FaultKind::NoHeading | FaultKind::TooShort { .. } => {
-                (AskedOnce, None)
-            }
+            FaultKind::Repeated
+            | FaultKind::NoHeading
+            | FaultKind::CorrectsNothing { .. }
+            | FaultKind::TooShort { .. } => (AskedOnce, None),
             FaultKind::TooLong { .. } if self.file == HandoffFile::NextPrompt => (AskedOnce, None),
             FaultKind::TooLong { .. } | FaultKind::ProtocolCopied { .. } => (Mended, None),
             FaultKind::BlockedWithoutQuestion => (by_file, Some(Heading::Issues.name())),

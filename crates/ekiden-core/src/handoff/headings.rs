@@ -195,33 +195,15 @@ const TABLE: [Row; Heading::ALL.len()] = [
     },
 ];
 
-/// How ekiden reads a heading of a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reading {
-    /// A heading that ekiden knows.
-    Known(Heading),
-    /// A heading that still carries the template's explanation.
-    Template(Heading),
-    /// One of the agent's own headings.
-    Other,
-}
-
-/// Reads the text of a heading by its letters: any case, with a colon or a symbol.
-pub(super) fn read(file: HandoffFile, heading: &markdown::Heading) -> Reading {
-    for known in Heading::of(file) {
+/// Which heading a text is, by its letters: any case, with a colon or a symbol, and also with its explanation
+/// behind it, as the protocol shows it. None for one of the agent's own.
+pub(super) fn read(file: HandoffFile, heading: &markdown::Heading) -> Option<Heading> {
+    Heading::of(file).find(|known| {
         let mut said = letters(&heading.text);
-        if !letters(known.name()).all(|letter| said.next() == Some(letter)) {
-            continue;
-        }
+        let is_named = letters(known.name()).all(|letter| said.next() == Some(letter));
         let rest: String = said.collect();
-        if rest.is_empty() {
-            return Reading::Known(known);
-        }
-        if is_explanation(known, &rest) {
-            return Reading::Template(known);
-        }
-    }
-    Reading::Other
+        is_named && (rest.is_empty() || is_explanation(*known, &rest))
+    })
 }
 
 /// Longer than any words that mean "nothing".
@@ -267,6 +249,7 @@ fn stands_for_none(word: &str) -> bool {
             | "nothingyet"
             | "noneyet"
             | "nothingnew"
+            | "nothingnewwaslearned"
             | "nonewfacts"
             | "nonewknowledge"
     )

@@ -8,12 +8,15 @@ use super::{
     Fault, FaultKind, FileText, HandoffFile, HandoffFiles, Heading, Marker, OpenItems, Severity,
     Status, headings,
 };
+use crate::knowledge::{Knowledge, NewKnowledge};
 use crate::limits;
 use crate::markdown::without_bullet;
-use crate::text::{says_the_same, short};
+use crate::text::{one_line, says_the_same, short};
 
 /// How much of a question is kept, in characters: it is shown in a notification.
 const QUESTION_CHARS_MAX: usize = 2_000;
+/// How much of a correction's old words a fault shows, in characters.
+const OLD_WORDS_CHARS_MAX: usize = 30;
 
 /// The content of a handoff, and its faults.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -81,14 +84,16 @@ impl Inspection {
 }
 
 pub fn inspect(files: &HandoffFiles, marker: &Marker) -> Inspection {
-    inspect_after(files, marker, None)
+    inspect_after(files, marker, None, None)
 }
 
-/// Reads a handoff and compares its notes with the accepted notes of the session before.
+/// Reads a handoff, and compares its notes with the accepted notes of the session before, and its corrections
+/// with the known facts.
 pub fn inspect_after(
     files: &HandoffFiles,
     marker: &Marker,
     previous_next_prompt: Option<&str>,
+    known: Option<&Knowledge>,
 ) -> Inspection {
     let mut inspection = Inspection {
         begun: files.begun(),
@@ -105,10 +110,18 @@ pub fn inspect_after(
     }
     if files.knowledge != FileText::Absent
         && let Some(page) = Page::open(HandoffFile::Knowledge, files, &mut inspection.faults)
-        && Heading::of(HandoffFile::Knowledge)
-            .all(|heading| page.content(heading) == Content::Missing)
     {
-        inspection.faults.push(page.fault(FaultKind::NoHeading));
+        let is_missing = |heading| page.content(heading) == Content::Missing;
+        if Heading::of(HandoffFile::Knowledge).all(is_missing) {
+            inspection.faults.push(page.fault(FaultKind::NoHeading));
+        } else if let Some(words) =
+            known.and_then(|known| known.unmatched(&NewKnowledge::parse(&page.text)))
+        {
+            let words = one_line(&words, OLD_WORDS_CHARS_MAX);
+            inspection
+                .faults
+                .push(page.fault(FaultKind::CorrectsNothing { words }));
+        }
     }
     inspection
 }

@@ -6,7 +6,7 @@
 //! HandoffFiles ──► inspect ──► Inspection: status, open items, faults
 //!      │                          │ no required fault
 //!      └──────────► accept ◄──────┘
-//!                     └─► Handoff: stripped, cut, with the warnings that were accepted
+//!                     └─► Handoff: stripped, with the warnings that were accepted
 //! ```
 //!
 //! Invariants:

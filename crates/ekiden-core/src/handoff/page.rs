@@ -2,13 +2,13 @@
 
 use std::ops::Range;
 
-use super::headings::{self, Reading};
+use super::headings;
 use super::{
     Fault, FaultKind, FileText, HandoffFile, HandoffFiles, Heading, Lack, Need, OpenItems,
 };
 use crate::markdown::{Outline, outline};
 use crate::prompt::own_lines::strip_protocol;
-use crate::text::clean;
+use crate::text::{clean, letters};
 
 /// The text of a handoff file as ekiden uses it: clean, without copies of our own texts.
 pub(super) fn readable(text: &str) -> (String, usize) {
@@ -20,8 +20,8 @@ pub(super) struct Page {
     file: HandoffFile,
     pub(super) text: String,
     pub(super) outline: Outline,
-    /// The reading of each heading in the outline.
-    readings: Vec<Reading>,
+    /// What each heading in the outline is, if ekiden knows it.
+    known: Vec<Option<Heading>>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub(super) enum Content {
 impl Page {
     fn new(file: HandoffFile, text: String) -> Self {
         let outline = outline(&text);
-        let readings = outline
+        let known = outline
             .headings
             .iter()
             .map(|heading| headings::read(file, heading))
@@ -44,7 +44,7 @@ impl Page {
             file,
             text,
             outline,
-            readings,
+            known,
         }
     }
 
@@ -121,11 +121,9 @@ impl Page {
     /// The content under a heading; if a heading occurs twice, the one with content counts.
     pub(super) fn content(&self, heading: Heading) -> Content {
         let mut found = Content::Missing;
-        for (index, reading) in self.readings.iter().enumerate() {
-            if *reading == Reading::Known(heading) {
+        for (index, known) in self.known.iter().enumerate() {
+            if *known == Some(heading) {
                 found = self.content_at(heading, index);
-            } else if *reading == Reading::Template(heading) {
-                found = Content::Template;
             }
             if matches!(found, Content::Text(_)) {
                 return found;
@@ -142,9 +140,11 @@ impl Page {
 
     fn content_at(&self, heading: Heading, index: usize) -> Content {
         let said = self.outline.said(&self.range(index));
-        if headings::is_explanation(heading, &said) {
+        let is_bare = letters(&self.outline.headings[index].text).eq(letters(heading.name()));
+        let is_empty = headings::says_nothing(heading, &said);
+        if headings::is_explanation(heading, &said) || is_empty && !is_bare {
             Content::Template
-        } else if headings::says_nothing(heading, &said) {
+        } else if is_empty {
             Content::Empty
         } else {
             Content::Text(said)
@@ -154,22 +154,21 @@ impl Page {
     /// What the agent wrote under a heading that has content, in its own lines.
     pub(super) fn words(&self, heading: Heading) -> Option<&str> {
         let has_content = |index: &usize| {
-            self.readings[*index] == Reading::Known(heading)
+            self.known[*index] == Some(heading)
                 && matches!(self.content_at(heading, *index), Content::Text(_))
         };
-        let index = (0..self.readings.len()).find(has_content)?;
+        let index = (0..self.known.len()).find(has_content)?;
         Some(self.text[self.range(index)].trim())
     }
 
     pub(super) fn open_items(&self) -> Option<OpenItems> {
-        let known = Reading::Known(Heading::OpenItems);
-        let index = self.readings.iter().position(|reading| *reading == known)?;
+        let known = Some(Heading::OpenItems);
+        let index = self.known.iter().position(|heading| *heading == known)?;
         Some(OpenItems::within(&self.outline, &self.range(index)))
     }
 
     fn range(&self, index: usize) -> Range<usize> {
-        self.outline.section(index, self.text.len(), |next| {
-            self.readings[next] != Reading::Other
-        })
+        self.outline
+            .section(index, self.text.len(), |next| self.known[next].is_some())
     }
 }

@@ -2,6 +2,7 @@ use expect_test::expect;
 use proptest::prelude::*;
 
 use super::*;
+use crate::knowledge::Knowledge;
 use crate::limits;
 use crate::prompt::budget::tokens;
 
@@ -34,6 +35,9 @@ fn read(files: &HandoffFiles) -> Inspection {
         files,
         &Marker::default(),
         Some("## State\n\nthe notes before\n"),
+        Some(&Knowledge::parse(
+            "## Core Knowledge\n- the port is 1\n- the port is open\n",
+        )),
     )
 }
 
@@ -70,6 +74,21 @@ fn the_bare_template_fails() {
     let inspection = read(&files(&bare[0], &bare[1], &bare[2]));
     assert!(!inspection.is_valid());
     assert_eq!(inspection.missing(), "PROGRESS.md, NEXT_PROMPT.md");
+    // Content below such headings is content.
+    let filled = [PROGRESS, NEXT_PROMPT, KNOWLEDGE].map(|text| {
+        let line = |line: &str| {
+            let known = Heading::ALL.into_iter();
+            let mut known = known.filter(|known| line == format!("## {}", known.name()));
+            let explained = known
+                .next()
+                .map(|known| format!("  {}", known.explanation()));
+            format!("{line}{}\n", explained.unwrap_or_default())
+        };
+        text.lines().map(line).collect::<String>()
+    });
+    let filled = read(&files(&filled[0], &filled[1], &filled[2]));
+    assert_eq!(filled.faults, []);
+    assert_eq!(filled.open_items.unwrap().counts(), (2, 2));
     // With the explanations below their headings it fails in the same way.
     let below = bare.map(|text| text.replace("  ", "\n\n"));
     assert_eq!(
@@ -176,26 +195,15 @@ fn a_copied_protocol_is_stripped_and_told() {
 }
 
 #[test]
-fn what_is_too_long_is_cut_with_a_mark() {
+fn what_is_too_long_for_a_prompt_is_published_whole() {
     let long = format!(
         "{NEXT_PROMPT}\n{}",
         "one more line of notes\n".repeat(1_000)
     );
     let files = files(&format!("{PROGRESS}\n{}", "x".repeat(20_000)), &long, "");
     let handoff = accept(&files, &read(&files)).unwrap();
-    for text in [&handoff.next_prompt, &handoff.progress] {
-        assert!(text.chars().count() <= limits::NEXT_PROMPT_CHARS_MAX);
-    }
-    assert!(
-        handoff
-            .next_prompt
-            .contains("lines left out here; the whole is in the archive of this session]")
-    );
-    assert!(
-        handoff
-            .progress
-            .contains("[line cut: 18000 more characters]")
-    );
+    assert_eq!(handoff.next_prompt, long.trim());
+    assert!(handoff.progress.ends_with(&"x".repeat(20_000)));
 }
 
 /// A faulty handoff, and the same one after doing what the fault says.
@@ -324,6 +332,18 @@ fn cases() -> Vec<Case> {
             |_| NEXT_PROMPT.to_owned(),
         ),
         Case {
+            faulty: files(
+                PROGRESS,
+                NEXT_PROMPT,
+                "## Core Knowledge\n- corrects \"the port is\": the port is 2\n",
+            ),
+            mended: files(
+                PROGRESS,
+                NEXT_PROMPT,
+                "## Core Knowledge\n- corrects \"the port is 1\": the port is 2\n",
+            ),
+        },
+        Case {
             faulty: files(PROGRESS, NEXT_PROMPT, "the port is 1\n"),
             mended: files(
                 PROGRESS,
@@ -378,6 +398,7 @@ fn each_fault_has_file_place_and_remedy_and_doing_what_it_says_removes_it() {
         AskedOnce NEXT_PROMPT.md: only 89 characters. Write at least 200, enough for a stranger to continue.
         AskedOnce NEXT_PROMPT.md: 13186 characters long. Keep it under 10000 and point to files.
         Mended NEXT_PROMPT.md: it copies ekiden's own texts (lines: 1). Leave them out; ekiden adds them itself.
+        AskedOnce KNOWLEDGE.md: "the port is" names no fact, or several. Quote words that only the wrong fact has.
         AskedOnce KNOWLEDGE.md: no heading "## Core Knowledge" or "## Session Log". Put the text under one.
         AskedOnce KNOWLEDGE.md: it was binary data, and was set aside. Write it again as plain UTF-8 Markdown.
     "###]].assert_eq(&told);
@@ -433,7 +454,7 @@ fn of_a_faulty_handoff_only_a_question_counts_as_a_claim() {
 #[test]
 fn notes_equal_to_the_last_ones_are_a_fault() {
     let again = format!("  {}", NEXT_PROMPT.replace('\n', "\r\n"));
-    let inspection = inspect_after(&sample(), &Marker::default(), Some(&again));
+    let inspection = inspect_after(&sample(), &Marker::default(), Some(&again), None);
     let told: Vec<String> = inspection.faults.iter().map(ToString::to_string).collect();
     assert_eq!(
         told,

@@ -2,7 +2,7 @@
 
 use super::{Corrected, Fact, Knowledge, LogEntry, NewFact, NewKnowledge};
 use crate::limits;
-use crate::text::{normal, says_the_same};
+use crate::text::{letters, says_the_same};
 
 /// Facts that the corrections of one session may remove: more is no correction but a purge.
 const CORRECTIONS_MAX: usize = 20;
@@ -78,16 +78,30 @@ impl Knowledge {
         }
     }
 
+    /// The first correction that would take nothing out: its old words, or its text without readable ones.
+    pub fn unmatched(&self, new: &NewKnowledge) -> Option<String> {
+        let mut known = self.clone();
+        new.core.iter().find_map(|NewFact { fact, corrects }| {
+            let words = corrects
+                .as_ref()
+                .filter(|words| known.named(words).is_none());
+            let is_new = known.add(fact);
+            let words = words.filter(|_| is_new)?;
+            Some(if words.is_empty() { &fact.text } else { words }.clone())
+        })
+    }
+
     /// The fact that these words name: the one with exactly these words, else the only one that contains
-    /// them.
+    /// their letters, since nobody quotes every backtick.
     fn named(&self, words: &str) -> Option<usize> {
-        let words = normal(words);
-        let texts: Vec<String> = self.core.iter().map(|fact| normal(&fact.text)).collect();
-        if let Some(index) = texts.iter().position(|text| *text == words) {
+        let is_same = |fact: &Fact| says_the_same(&fact.text, words);
+        if let Some(index) = self.core.iter().position(is_same) {
             return Some(index);
         }
-        let mut holding = (0..texts.len()).filter(|index| texts[*index].contains(&words));
-        let index = holding.next()?;
+        let words: String = letters(words).collect();
+        let holds = |fact: &Fact| letters(&fact.text).collect::<String>().contains(&words);
+        let mut holding = (0..self.core.len()).filter(|index| holds(&self.core[*index]));
+        let index = holding.next().filter(|_| !words.is_empty())?;
         holding.next().is_none().then_some(index)
     }
 }

@@ -24,7 +24,7 @@ mod parse;
 mod selection;
 
 use crate::handoff::headings::{Heading, is_explanation, says_nothing};
-use crate::text::{clean, says_the_same};
+use crate::text::{clean, letters, says_the_same};
 
 pub use facts::Facts;
 pub use lost::lost_lines;
@@ -35,8 +35,8 @@ pub const LOG: &str = Heading::SessionLog.name();
 
 /// How many lines of a session's log are merged, the last ones; the protocol asks for no more.
 const LOG_LINES_MAX: usize = 5;
-/// Shorter old words could name anything; a correction with them is just a new fact.
-const OLD_WORDS_CHARS_MIN: usize = 8;
+/// Fewer letters and digits of old words could name anything; a correction with them is just a new fact.
+const OLD_LETTERS_MIN: usize = 8;
 
 /// The known facts and notes, oldest first.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -85,7 +85,7 @@ pub struct NewKnowledge {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewFact {
     pub fact: Fact,
-    /// Words of the fact that it takes the place of.
+    /// Words of the fact that it takes the place of; empty if it says "corrects", but not readably what.
     pub corrects: Option<String>,
 }
 
@@ -119,7 +119,7 @@ impl Corrected {
 impl NewFact {
     fn new(text: &str) -> Option<Self> {
         if let Some((old, new)) = parse::correction(text)
-            && old.chars().count() >= OLD_WORDS_CHARS_MIN
+            && letters(old).count() >= OLD_LETTERS_MIN
             && let Some(fact) = Fact::new(new)
         {
             return Some(Self {
@@ -129,7 +129,7 @@ impl NewFact {
         }
         Some(Self {
             fact: Fact::new(text)?,
-            corrects: None,
+            corrects: parse::corrects(text).map(|_| String::new()),
         })
     }
 }

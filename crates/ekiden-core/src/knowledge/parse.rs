@@ -6,6 +6,9 @@ use super::{CORE, LOG, LogEntry, strip_word};
 use crate::markdown::{Block, Heading, Outline, outline, without_bullet};
 use crate::text::clean;
 
+/// Marks of emphasis in Markdown.
+const EMPHASIS: [char; 2] = ['*', '_'];
+
 /// The texts under the two headings.
 #[derive(Debug, Default)]
 pub(super) struct Sections {
@@ -41,9 +44,17 @@ pub(super) fn sections(markdown: &str) -> Sections {
     sections
 }
 
-/// Splits `corrects "old words": new fact`. Quotation marks may be of any kind.
+/// The text after "corrects", which may be emphasised.
+pub(super) fn corrects(text: &str) -> Option<&str> {
+    let rest = strip_word(text.trim_start().trim_start_matches(EMPHASIS), "corrects")?;
+    let quoted =
+        rest.trim_start_matches(|c: char| c.is_whitespace() || c == ':' || EMPHASIS.contains(&c));
+    (quoted.len() < rest.len()).then_some(quoted)
+}
+
+/// Splits `corrects "old words": new fact`. Quotation marks may be of any kind, and an arrow does as well.
 pub(super) fn correction(text: &str) -> Option<(&str, &str)> {
-    let quoted = strip_word(text.trim_start(), "corrects")?.trim_start();
+    let quoted = corrects(text)?;
     let marks = [
         ('"', '"'),
         ('“', '”'),
@@ -57,7 +68,15 @@ pub(super) fn correction(text: &str) -> Option<(&str, &str)> {
     // The old words may hold the quotation mark themselves, so the end is a mark and a colon.
     let mut ends = inner.match_indices(*close);
     ends.find_map(|(at, mark)| {
-        let new = inner[at + mark.len()..].trim_start().strip_prefix(':')?;
+        let rest = inner[at + mark.len()..]
+            .trim_start_matches(EMPHASIS)
+            .trim_start();
+        let new = [":", "->", "=>", "→"]
+            .iter()
+            .find_map(|end| rest.strip_prefix(end))?;
+        // Emphasis that ends here has a blank behind it.
+        let ended = new.trim_start_matches(EMPHASIS);
+        let new = if ended.starts_with(' ') { ended } else { new };
         Some((inner[..at].trim(), new.trim()))
     })
 }

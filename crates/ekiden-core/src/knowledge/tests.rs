@@ -85,6 +85,65 @@ fn a_correction_takes_the_one_old_fact_out() {
 
 // shows: REL-16
 #[test]
+fn a_correction_in_other_marks_takes_the_old_fact_out_too() {
+    for correction in [
+        "**corrects \"tests need TZ=Europe\"**: none is needed",
+        "*Corrects* \"Tests need `TZ=Europe`.\": none is needed",
+        "**corrects \"tests need TZ=Europe\":** none is needed",
+        "corrects \"tests need `TZ=Europe`\" -> none is needed",
+        "corrects: “need TZ=Europe” → none is needed",
+    ] {
+        let mut knowledge = known(&["Tests need `TZ=Europe`.", "tests take long"]);
+        merge(
+            &mut knowledge,
+            1,
+            &format!("## Core Knowledge\n- {correction}\n"),
+        );
+        assert_eq!(
+            texts(&knowledge),
+            ["tests take long", "none is needed"],
+            "{correction}"
+        );
+    }
+    let new = NewKnowledge::parse("## Core Knowledge\n- corrects \"a known fact\": **all** new\n");
+    assert_eq!(new.core[0].fact.text, "**all** new");
+}
+
+// shows: REL-16
+#[test]
+fn a_correction_that_takes_nothing_out_is_noticed() {
+    let knowledge = known(&["the port is 8080", "the port is open", "the API pages"]);
+    let unmatched = |text: &str| {
+        knowledge.unmatched(&NewKnowledge::parse(&format!(
+            "## Core Knowledge\n{text}\n"
+        )))
+    };
+    for (text, words) in [
+        ("- corrects \"the port is\": it moved", Some("the port is")),
+        (
+            "- corrects \"no such words\": it moved",
+            Some("no such words"),
+        ),
+        (
+            "- corrects the port: it moved",
+            Some("corrects the port: it moved"),
+        ),
+        (
+            "- corrects \"port\": it moved",
+            Some("corrects \"port\": it moved"),
+        ),
+        ("- corrects \"port is 8080\": it moved", None),
+        ("- a first try\n- corrects \"a first try\": a second", None),
+        // A repetition: it was corrected before.
+        ("- corrects \"the API does not\": the API pages", None),
+        ("- correctness comes first", None),
+    ] {
+        assert_eq!(unmatched(text).as_deref(), words, "{text}");
+    }
+}
+
+// shows: REL-16
+#[test]
 fn a_correction_that_names_no_one_fact_is_a_new_fact() {
     for words in ["no such words", "the port is", "port"] {
         let mut knowledge = known(&["the port is 8080", "the port is open"]);
@@ -141,6 +200,7 @@ fn nothing_new_adds_nothing() {
         "- None yet",
         "none this session",
         "No new knowledge this session.",
+        "Nothing new was learned.",
     ] {
         let new = NewKnowledge::parse(&format!(
             "## Core Knowledge\n{nothing}\n## Session Log\n{nothing}\n"

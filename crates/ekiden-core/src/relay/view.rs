@@ -90,7 +90,7 @@ impl Relay {
     pub fn inspect(&self, files: &HandoffFiles) -> Inspection {
         let last = self.last.as_ref();
         let before = last.and_then(|last| last.next_prompt.as_deref());
-        inspect_after(files, &self.settings.marker, before)
+        inspect_after(files, &self.settings.marker, before, Some(&self.knowledge))
     }
 
     /// The end of its wait, if it waits.
