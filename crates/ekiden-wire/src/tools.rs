@@ -1,6 +1,6 @@
 //! The agent's tools by name: what a call would do, and to what.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ekiden_core::guard;
 use serde_json::Value;
@@ -93,10 +93,19 @@ pub(crate) fn guarded(name: &str, input: &Value, cwd: &Path) -> guard::ToolUse {
         ToolKind::Shell => command.map(guard::ToolUse::Shell),
         ToolKind::Schedule => Some(guard::ToolUse::Schedule),
         ToolKind::Other if writes_handoff(name, input) => Some(guard::ToolUse::Handoff),
+        ToolKind::Other if name == "Grep" => Some(searched(input, "glob", cwd)),
+        ToolKind::Other if name == "Glob" => Some(searched(input, "pattern", cwd)),
         ToolKind::Other => own_tool(name),
         ToolKind::Subagent => None,
     };
     used.unwrap_or(guard::ToolUse::Other)
+}
+
+/// A search reads its directory, as far as a pattern for names does not lead into another.
+fn searched(input: &Value, names: &str, cwd: &Path) -> guard::ToolUse {
+    let parts = [&input["path"], &input[names]].into_iter();
+    let path = parts.filter_map(Value::as_str).collect::<PathBuf>();
+    guard::ToolUse::Read(cwd.join(path))
 }
 
 /// The guard's skills, by the names under which they are installed.
@@ -179,6 +188,27 @@ mod tests {
             guarded("Bash", r#"{"command":"ls"}"#),
             guard::ToolUse::Shell("ls".into())
         );
+        for (name, json, path) in [
+            ("Grep", r#"{"pattern":"x","path":".ekiden"}"#, "/w/.ekiden"),
+            (
+                "Grep",
+                r#"{"pattern":"x","glob":".ekiden/**"}"#,
+                "/w/.ekiden/**",
+            ),
+            ("Grep", r#"{"pattern":"x"}"#, "/w"),
+            (
+                "Glob",
+                r#"{"pattern":"*.md","path":"/w/.ekiden"}"#,
+                "/w/.ekiden/*.md",
+            ),
+            ("Glob", r#"{"pattern":"/s/**"}"#, "/s/**"),
+        ] {
+            assert_eq!(
+                guarded(name, json),
+                guard::ToolUse::Read(path.into()),
+                "{json}"
+            );
+        }
         assert_eq!(guarded("CronCreate", "{}"), guard::ToolUse::Schedule);
         assert_eq!(
             guarded("Skill", r#"{"skill":"ekiden:handoff"}"#),

@@ -102,10 +102,16 @@ pub fn ruling(view: &GuardView, input: &HookInput) -> Ruling {
     }
 }
 
-/// A reviewer's tool: its permission mode asks about everything that is not listed here.
+/// A reviewer's tool: its permission mode asks about everything that is not listed here. A search names a
+/// directory, and may name it behind `**`.
 fn reading_ruling(view: &GuardView, tool: &ToolUse) -> Ruling {
     let mut ours = view.engine_dirs.iter().chain([&view.handoff_dir]);
-    let reads = matches!(tool, ToolUse::Read(path) if !ours.any(|dir| within(path, dir)));
+    let mut is_ours = |path: &Path| {
+        let path = without_dots(path);
+        ours.any(|dir| path.starts_with(dir))
+            || path.iter().any(|part| part == ".ekiden" || part == ".git")
+    };
+    let reads = matches!(tool, ToolUse::Read(path) if !is_ours(path));
     match reads || *tool == ToolUse::Other {
         true => Ruling::Pass,
         false => Ruling::Deny(Denial::ReadOnly),
@@ -245,6 +251,35 @@ mod tests {
         for level in [Level::L0, Level::L2] {
             let result = ToolUse::Read("/w/.git/ekiden/root/runs/x/stages/A/handoff.md".into());
             assert_eq!(ask(level, result, false), Ruling::Pass);
+        }
+    }
+
+    // shows: REL-38
+    #[test]
+    fn a_reviewer_reads_and_searches_everything_but_what_sessions_left() {
+        let view = GuardView {
+            profile: Profile::Review,
+            engine_dirs: vec!["/w/.ekiden".into(), "/s/ekiden".into()],
+            ..view(Level::L0)
+        };
+        let ask = |path: &str| {
+            let tool = ToolUse::Read(path.into());
+            let subagent = false;
+            ruling(&view, &HookInput::PreTool { tool, subagent })
+        };
+        for open in ["/w", "/w/src/a.rs", "/w/**/*.md", "/w/.github", "/s"] {
+            assert_eq!(ask(open), Ruling::Pass, "{open}");
+        }
+        for closed in [
+            "/w/.ekiden",
+            "/w/.ekiden/runs",
+            "/w/src/../.ekiden/PROGRESS.md",
+            "/w/**/.ekiden/*.md",
+            "/w/.git",
+            "/w/.git/ekiden",
+            "/s/ekiden",
+        ] {
+            assert_eq!(ask(closed), Ruling::Deny(Denial::ReadOnly), "{closed}");
         }
     }
 
