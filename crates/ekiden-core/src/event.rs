@@ -442,7 +442,7 @@ impl Check {
 
     /// How it went and, in the same line, this part of its output.
     pub fn with_output(&self, output: &str) -> String {
-        match one_line(output, limits::COMMIT_TAIL_CHARS) {
+        match one_line(output, limits::COMMIT_SAID_CHARS) {
             none if none.is_empty() => self.to_string(),
             line => format!("{self}: {line}"),
         }

@@ -107,10 +107,8 @@ pub const COMMIT_TIMEOUT: Millis = Millis::from_secs(600);
 pub const GIT_LOCK_PATIENCE: Millis = Millis::from_secs(10);
 /// The limit for preparing a new worktree: the setup may install what the project needs.
 pub const SETUP_TIMEOUT: Millis = Millis::from_secs(1_800);
-/// Lines kept of the output of git and its hooks when they refuse a commit.
-pub const COMMIT_TAIL_LINES: usize = 10;
-/// Characters kept of it.
-pub const COMMIT_TAIL_CHARS: usize = 1_000;
+/// Characters kept of the output of git and its hooks when they refuse a commit.
+pub const COMMIT_SAID_CHARS: usize = 1_000;
 /// The limit of one try to show or send a notification.
 pub const NOTIFY_TIMEOUT: Millis = Millis::from_secs(10);
 /// The pauses before it is sent again if nobody answered.
@@ -172,7 +170,7 @@ pub const RELAY_CAP_TOKENS: u64 = 200_000;
 pub const BYTES_PER_TOKEN: usize = 3;
 /// Notes of a handoff shorter than this say too little to continue from.
 pub const NEXT_PROMPT_CHARS_MIN: usize = 200;
-/// Longer notes are no summary any more; they are cut at line ends.
+/// Longer notes are no summary any more, and the next prompt shows a part of them.
 pub const NEXT_PROMPT_CHARS_MAX: usize = 10_000;
 /// How much of one handoff file is read, in bytes. The archive keeps larger ones whole.
 pub const HANDOFF_FILE_BYTES_MAX: usize = 256 * 1024;

@@ -144,7 +144,6 @@ impl Relay {
             task: &self.stage.task,
             check: check.as_ref(),
             words: Some(words.as_str()).filter(|words| !words.is_empty()),
-            diff_stat: &survey.diff_stat,
             diff: &survey.diff,
         });
         self.start_with(next, Prompt::Fresh(prompt))

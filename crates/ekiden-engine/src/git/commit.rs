@@ -17,6 +17,7 @@ use std::time::SystemTime;
 
 use ekiden_core::event::Commit;
 use ekiden_core::limits;
+use ekiden_core::prompt::budget::{Keep, Mark, NOWHERE, cut_by_size};
 use ekiden_core::settings::CommitPlan;
 use ekiden_core::text::{clean, short};
 
@@ -33,6 +34,9 @@ pub(crate) const TRAILER: &str = "Ekiden-Effect";
 const NEWEST: &str = "log -n 200 -z --no-show-signature --format=%H%n%B";
 /// The files of a commit, from the repository's root.
 const NAMES: &str = "diff-tree --root --name-only -r -z --ignore-submodules=none";
+
+/// The most of one line of what git or a hook said, in characters.
+const SAID_LINE_CHARS_MAX: usize = 300;
 
 pub(crate) const REFUSES_MESSAGE: &str = "the `commit-msg` hook refused ekiden's message; give it another form in the settings, such as `commit_subject = \"chore: {subject}\"`";
 
@@ -143,7 +147,7 @@ pub(crate) async fn refusal(
     };
     let refused =
         command == "commit" && git.message_written() == before && git.has_hook("pre-commit").await;
-    refused.then(|| tail(said))
+    refused.then(|| excerpt(said))
 }
 
 /// Whether the hook refused it that looks at the message.
@@ -395,16 +399,22 @@ fn untracked(entries: &[Entry]) -> impl Iterator<Item = &Entry> {
     entries.iter().filter(|entry| entry.is_untracked())
 }
 
-/// No commit, with the last lines of what git said.
+/// No commit, with what git said.
 fn failed(error: String, said: &str) -> Commit {
-    let tail = tail(said);
+    let tail = excerpt(said);
     Commit::Failed { error, tail }
 }
 
-fn tail(said: &str) -> String {
-    let lines: Vec<&str> = said.trim_end().lines().collect();
-    let kept = lines[lines.len().saturating_sub(limits::COMMIT_TAIL_LINES)..].join("\n");
-    short(&clean(&kept).text, limits::COMMIT_TAIL_CHARS)
+/// The beginning and the end of what was said: the reason may stand in either.
+fn excerpt(said: &str) -> String {
+    let said = clean(said.trim_end()).text;
+    let lines = said
+        .lines()
+        .map(|line| short(line, SAID_LINE_CHARS_MAX) + "\n");
+    let (max, mark) = (limits::COMMIT_SAID_CHARS, Mark::new("", NOWHERE));
+    let chars = |text: &str| text.chars().count();
+    let kept = cut_by_size(&lines.collect::<String>(), max, Keep::Ends, mark, chars);
+    kept.trim_end().to_owned()
 }
 
 #[cfg(test)]
@@ -428,11 +438,13 @@ mod tests {
     #[test]
     fn what_git_and_hooks_said_is_bounded() {
         assert_eq!(
-            tail("one\ntwo\n\u{1b}[31mthree\u{1b}[m\n"),
+            excerpt("one\ntwo\n\u{1b}[31mthree\u{1b}[m\n"),
             "one\ntwo\nthree"
         );
-        let long = tail(&("word\n".repeat(1000) + &"x".repeat(10_000)));
-        assert!(long.lines().count() <= limits::COMMIT_TAIL_LINES);
-        assert!(long.chars().count() <= limits::COMMIT_TAIL_CHARS);
+        let noise = "word\n".repeat(1000) + &"x".repeat(10_000);
+        let long = excerpt(&format!("lint: a.txt has blanks\n{noise}\nlast\n"));
+        assert!(long.starts_with("lint: a.txt has blanks\n") && long.ends_with("\nlast"));
+        assert!(long.contains(" lines left out here]\n"), "{long}");
+        assert!(long.chars().count() <= limits::COMMIT_SAID_CHARS);
     }
 }

@@ -124,7 +124,7 @@ pub(crate) enum GitError {
     Locked { lock: String },
     #[error(
         "`git {command}` failed: {}",
-        one_line(said, limits::COMMIT_TAIL_CHARS)
+        one_line(said, limits::COMMIT_SAID_CHARS)
     )]
     Failed {
         command: String,

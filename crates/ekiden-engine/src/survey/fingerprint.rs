@@ -87,7 +87,7 @@ fn inner(
 ) -> Pin<Box<dyn Future<Output = Descriptions> + Send + '_>> {
     Box::pin(async move {
         let git = git.within(dir.clone());
-        match Changed::find(&git, String::new()).await {
+        match Changed::find(&git, "").await {
             Ok(changed) if depth > 0 => describe(&git, &dir, &changed, depth - 1).await,
             Ok(_) | Err(_) => Descriptions::default(),
         }

@@ -17,9 +17,9 @@ use crate::survey::{OwnOutput, Since};
 use crate::workspace::Workspace;
 
 const LOG: &str = "log --no-show-signature --oneline --no-decorate --no-color -n 40";
-const DIFF_STAT: &str = "-c core.quotepath=off diff --stat --no-color --no-ext-diff";
-const COMMITTED: &str =
-    "-c core.quotepath=off diff --name-status --no-renames --no-color --no-ext-diff";
+const DIFF_STAT: &str = "-c core.quotepath=off diff --stat --no-color --no-ext-diff --relative";
+const NAMES: &str =
+    "-c core.quotepath=off diff --name-status --no-renames --no-color --no-ext-diff --relative";
 /// Independent of the user's settings for `diff`.
 const DIFF: &str = "-c core.quotepath=off diff --no-color --no-ext-diff --no-textconv --relative \
                     --src-prefix=a/ --dst-prefix=b/ --unified=0 --find-renames";
@@ -37,14 +37,13 @@ const NEW_TESTS_MAX: usize = 100;
 pub(super) async fn survey(
     git: &Git,
     workspace: &Workspace,
-    to_root: String,
     since: &Since,
 ) -> Result<Survey, GitError> {
-    let mut changed = Changed::find(git, to_root).await?;
+    let prefix = workspace.prefix();
+    let mut changed = Changed::find(git, prefix).await?;
     let (dir, own) = (&workspace.dir, OwnOutput::find());
-    let top = dir.join(&changed.to_root);
     let entries = &mut changed.status.entries;
-    entries.retain(|entry| !own.is(&entry.place(&top)));
+    entries.retain(|entry| !own.is(&dir.join(from_dir(prefix, entry))));
     // Git may ignore all that is in it.
     let is_blank = changed.tree.is_none() && changed.status.entries.is_empty();
     let walked = match is_blank {
@@ -70,7 +69,9 @@ pub(super) async fn survey(
     };
     let entries = changed.status.entries.iter().take(limits::SURVEY_LINES_MAX);
     Ok(Survey {
-        status: entries.map(line).collect(),
+        status: entries
+            .map(|entry| format!("{} {}", entry.code, changed.seen_from_dir(entry)))
+            .collect(),
         head: changed.status.head.clone(),
         commits,
         committed,
@@ -92,12 +93,12 @@ pub(super) struct Changed {
     pub(super) status: Status,
     /// The work dir's tree in the last commit, if it has one.
     pub(super) tree: Option<String>,
-    /// The way from the work dir to the root: `../` for each directory.
-    to_root: String,
+    /// The work dir's path from the root.
+    prefix: String,
 }
 
 impl Changed {
-    pub(super) async fn find(git: &Git, to_root: String) -> Result<Self, GitError> {
+    pub(super) async fn find(git: &Git, prefix: &str) -> Result<Self, GitError> {
         let (status, tree) = tokio::join!(
             Status::read(git, Scope::Dir),
             git.line("rev-parse --verify --quiet HEAD:./", &[]),
@@ -106,7 +107,7 @@ impl Changed {
             status: status?,
             // None without a commit, or if nothing of the work dir is in it.
             tree: tree.ok(),
-            to_root,
+            prefix: prefix.to_owned(),
         })
     }
 
@@ -128,8 +129,17 @@ impl Changed {
     }
 
     fn seen_from_dir(&self, entry: &Entry) -> String {
-        self.to_root.clone() + &entry.shown()
+        from_dir(&self.prefix, entry)
     }
+}
+
+/// An entry's path from the work dir, which has this path from the root.
+fn from_dir(prefix: &str, entry: &Entry) -> String {
+    let shown = entry.shown();
+    let inside = shown.strip_prefix(prefix);
+    inside.map_or(shown.clone(), |path| {
+        path.trim_start_matches('/').to_owned()
+    })
 }
 
 pub(super) fn line(entry: &Entry) -> String {
@@ -184,7 +194,7 @@ async fn committed(git: &Git, since: &Since, changed: &Changed) -> Vec<String> {
         return Vec::new();
     };
     let args = [last, "HEAD", "--", ".", ":(exclude).ekiden"];
-    let names = git.run(COMMITTED, &args).await;
+    let names = git.run(NAMES, &args).await;
     names
         .map(|text| bounded(&text.replace('\t', " ")))
         .unwrap_or_default()
@@ -246,24 +256,30 @@ async fn weakened(
     Ok(weakened_tests(&diff))
 }
 
-/// All changes since the first commit, new files last, as much as a reviewer gets. If git cannot tell, there are none.
+/// All changes since the first commit, as much as a reviewer gets: the names of the files, then the differences, new
+/// files last. If git cannot tell, there are none.
 async fn diff(git: &Git, dir: &Path, since: &Since, changed: &Changed) -> String {
     if !since.diff {
         return String::new();
     }
     let base = since.base.as_deref().or(changed.status.head.as_deref());
-    let mut diff = String::new();
+    let (mut all, mut diff) = (String::new(), String::new());
     if let Some(base) = base {
         let paths = [base, "--", ".", ":(exclude).ekiden"];
+        let names = git.run(NAMES, &paths).await.unwrap_or_default();
+        all = names.replace('\t', " ");
         diff = git.beginning(WHOLE_DIFF, &paths).await.unwrap_or_default();
     }
     let new = changed.status.entries.iter().filter(|it| it.is_untracked());
-    let new = new
-        .take(limits::SURVEY_LINES_MAX)
-        .map(|entry| (entry.shown(), dir.join(changed.seen_from_dir(entry))));
-    diff.push_str(&all_added(new.collect()).await);
-    diff.truncate(diff.floor_char_boundary(limits::REVIEW_DIFF_BYTES_MAX));
-    diff
+    let new: Vec<String> = new.map(|entry| changed.seen_from_dir(entry)).collect();
+    new.iter()
+        .for_each(|name| all.push_str(&format!("?? {name}\n")));
+    all.push_str(&diff);
+    let new = new.into_iter().take(limits::SURVEY_LINES_MAX);
+    let new = new.map(|name| (name.clone(), dir.join(name)));
+    all.push_str(&all_added(new.collect()).await);
+    all.truncate(all.floor_char_boundary(limits::REVIEW_DIFF_BYTES_MAX));
+    all
 }
 
 /// New files as a difference would show them.
@@ -282,5 +298,6 @@ fn as_added(name: &str, path: &Path) -> String {
     let text = small.then(|| std::fs::read_to_string(path).unwrap_or_default());
     let text = text.unwrap_or_default();
     let lines: String = text.lines().map(|line| format!("+{line}\n")).collect();
-    format!("diff --git a/{name} b/{name}\n@@ -0,0 +1 @@\n{lines}")
+    let count = text.lines().count();
+    format!("diff --git a/{name} b/{name}\n@@ -0,0 +1,{count} @@\n{lines}")
 }

@@ -81,8 +81,7 @@ pub(crate) async fn survey(git: Git, workspace: Workspace, since: Since) -> Resu
     let survey = if workspace.git.is_none() {
         walk::survey(workspace).await?
     } else {
-        let to_root = Path::new(workspace.prefix()).iter().map(|_| "../");
-        let survey = git::survey(&git, &workspace, to_root.collect(), &since).await;
+        let survey = git::survey(&git, &workspace, &since).await;
         survey.map_err(|error| in_full(&error))?
     };
     let items = items.flatten();

@@ -14,7 +14,7 @@ use super::phrase;
 use super::reporter::Reporter;
 
 /// How many lines are shown of the hooks' output for a refused commit; the log keeps more.
-const COMMIT_TAIL_SHOWN: usize = 5;
+const COMMIT_SAID_SHOWN: usize = 5;
 /// How many weakened tests are named; `--json` names them all.
 const TESTS_SHOWN_MAX: usize = 8;
 
@@ -154,10 +154,13 @@ fn uncommitted(session: u32, error: &str, tail: &str) -> Vec<Line> {
     let head = Line::attention(format!("session {session} is not committed: {error}"));
     let mut output: Vec<String> = tail.lines().map(one_line).collect();
     output.retain(|line| !line.is_empty());
-    let last = &output[output.len().saturating_sub(COMMIT_TAIL_SHOWN)..];
-    let last = last.iter();
-    let last = last.map(|line| Line::new(Tone::Quiet, format!("    {line}")));
-    std::iter::once(head).chain(last).collect()
+    if output.len() > COMMIT_SAID_SHOWN {
+        let left_out = 2..output.len() - (COMMIT_SAID_SHOWN - 2);
+        drop(output.splice(left_out, ["…".to_owned()]));
+    }
+    let said = output.iter();
+    let said = said.map(|line| Line::new(Tone::Quiet, format!("    {line}")));
+    std::iter::once(head).chain(said).collect()
 }
 
 /// The verification without a session: before the first, or once a person has ticked the last item of a list.

@@ -346,7 +346,7 @@ fn a_hook_that_refuses_is_a_warning_and_leaves_no_trace() {
     hook(
         &environment,
         "pre-commit",
-        "echo checking\necho 'line 3: no tabs' >&2\nexit 3\n",
+        "echo checking\nseq 9\necho 'line 3: no tabs' >&2\nexit 3\n",
     );
     environment.write("task.md", &items(1));
     let said = environment.run(&RUN).expect(0);
@@ -359,6 +359,10 @@ fn a_hook_that_refuses_is_a_warning_and_leaves_no_trace() {
       items     1 of 1 done
       ! session 1 is not committed: a hook refused it
         checking
+        1
+        …
+        8
+        9
         line 3: no tabs
 
     complete (not verified) · 1 session · TIME · 2 files not committed

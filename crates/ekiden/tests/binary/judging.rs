@@ -173,6 +173,48 @@ fn a_reviewer_is_given_the_beginning_of_a_large_change() {
     );
 }
 
+/// The prompts name a file as the agent's directory has it, committed or not.
+// shows: REL-08, REL-38
+#[test]
+fn a_reviewer_reads_the_name_of_every_changed_file() {
+    let environment = Environment::with_git();
+    environment.write("web/old.txt", "a\n");
+    environment.commit_all();
+    let script = r#"
+note='the second is not'
+if [ -e last.txt ]; then
+  cat > /dev/null; echo '{"verdict":"pass","findings":[]}'; exit
+elif [ -e new.txt ]; then
+  git add new.txt; git -c user.name=a -c user.email=a commit -qm new; echo c > last.txt; status=ALL_COMPLETE
+else
+  echo b > old.txt; printf 'a\nb\n' > new.txt; status=IN_PROGRESS
+fi
+"#;
+    environment.script("agent.sh", &format!("{script}{HAND_OVER}"));
+    let agent = environment.dir().join("agent.sh").display().to_string();
+    let run = [
+        "run",
+        "Write two files.",
+        "--agent-command",
+        &agent,
+        "--review",
+    ];
+    environment
+        .run(&[&run[..], &["--work-dir", "web"]].concat())
+        .expect(0);
+    let prompt = |session: u32| {
+        environment.shell(&format!(
+            "cp web/.ekiden/runs/*/sessions/{session}/prompt.md prompt.md"
+        ));
+        environment.read("prompt.md")
+    };
+    let changes = "¦ A new.txt\n¦ M old.txt\n¦ ?? last.txt\n¦ diff --git a/new.txt b/new.txt\n";
+    assert!(prompt(3).contains(changes), "{}", prompt(3));
+    assert!(prompt(3).contains("¦ diff --git a/last.txt b/last.txt\n¦ @@ -0,0 +1,1 @@\n¦ +c\n"));
+    let measured = "Changed files:\n¦ M old.txt\n¦ ?? new.txt\n";
+    assert!(prompt(2).contains(measured), "{}", prompt(2));
+}
+
 // shows: REL-32
 #[test]
 fn tests_that_cannot_be_compared_are_told_as_such() {
