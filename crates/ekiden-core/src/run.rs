@@ -58,8 +58,10 @@ pub struct Run {
     sessions: u32,
     /// What stages that are done have learned.
     shared: Knowledge,
-    /// The newest commit of the integration branch, once a stage is merged.
-    integration_commit: Option<String>,
+    /// The merged stages, oldest first, each with its commit on the integration branch.
+    merges: Vec<(String, StageId)>,
+    /// Which of them were in a stage's worktree from its beginning.
+    in_tree: BTreeMap<StageId, BTreeSet<StageId>>,
     /// What stages that are done have left.
     results: BTreeMap<StageId, StageResult>,
     /// What stages are shown that are about to begin.
@@ -102,7 +104,8 @@ impl Run {
             before: Totals::default(),
             sessions: 0,
             shared: header.knowledge(),
-            integration_commit: None,
+            merges: Vec::new(),
+            in_tree: BTreeMap::new(),
             results: BTreeMap::new(),
             contexts: BTreeMap::new(),
             conflicts: BTreeMap::new(),
@@ -232,7 +235,7 @@ impl Run {
 
     /// The newest commit of the integration branch, once there is one.
     pub fn integration_commit(&self) -> Option<&str> {
-        self.integration_commit.as_deref()
+        self.merges.last().map(|(commit, _)| commit.as_str())
     }
 
     /// The stages whose worktrees are still needed: begun, and not merged.

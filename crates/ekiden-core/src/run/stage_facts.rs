@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use crate::event::Check;
 use crate::ids::StageId;
-use crate::knowledge::{Fact, Knowledge};
 use crate::manifest::{Stage, Take, Verification};
 use crate::outcome::Outcome;
 use crate::plan::{StageEnd, StageState};
@@ -121,14 +120,12 @@ impl Run {
     pub(super) fn result_text(&self, relay: &Relay, files: &[String]) -> String {
         let stage = &relay.stage;
         let check = relay.last_check();
-        let facts = learned(&relay.knowledge, &self.shared);
         stage_result(&StageFacts {
             stage: &stage.id,
             name: &stage.task_name,
             files,
             check: check.as_ref(),
             notes: relay.last.as_ref().map(|last| &last.notes),
-            facts: &facts,
         })
     }
 
@@ -153,11 +150,15 @@ impl Run {
         })
     }
 
-    /// The stages whose changes this one meets only now: those that are done and that it does not build on.
-    /// If some of them changed the files in question, only those.
+    /// The stages whose changes this one meets only now: those that are done, that it does not build on and that
+    /// were merged after its worktree was made. If some of them changed the files in question, only those.
     pub(super) fn others(&self, stage: &StageId, files: &[String]) -> Vec<StageId> {
         let known = self.plan.done_before(stage, usize::MAX);
-        let is_beside = |other: &StageId| other != stage && !known.contains(other);
+        let in_tree = self.in_tree.get(stage);
+        let is_beside = |other: &StageId| {
+            let is_in_tree = in_tree.is_some_and(|stages| stages.contains(other));
+            other != stage && !known.contains(other) && !is_in_tree
+        };
         let is_named = |changed: &String| files.contains(changed);
         let (touching, others): (Vec<_>, Vec<_>) = self
             .results
@@ -202,14 +203,4 @@ pub(super) fn failed(outcome: &Outcome, relay: &Relay) -> FailedAttempt {
         },
         notes: relay.last.as_ref().map(|last| last.notes.clone()),
     }
-}
-
-/// Facts that a stage has found itself.
-fn learned(knowledge: &Knowledge, shared: &Knowledge) -> Vec<Fact> {
-    knowledge
-        .core
-        .iter()
-        .filter(|fact| !shared.core.contains(fact))
-        .cloned()
-        .collect()
 }

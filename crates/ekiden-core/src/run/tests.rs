@@ -547,6 +547,38 @@ fn stages_share_the_budget_of_an_agent_and_go_on_with_the_next() {
     assert_eq!(by[2], of("other", None), "{by:?}");
 }
 
+// shows: PLN-08
+#[test]
+fn a_stage_meets_only_what_was_merged_after_its_worktree_was_made() {
+    let header = header(&Given {
+        stages: vec![(0, false, 0, 0); 3],
+        jobs: 3,
+        budget: None,
+        of_agent: None,
+    });
+    let stages = header.manifest.stages.iter();
+    let ids: Vec<StageId> = stages.map(|stage| stage.id.clone()).collect();
+    let (mut run, _) = Run::begin(Timestamp(1_795_291_440_000), &header);
+    for (stage, commit) in [(&ids[0], "a"), (&ids[1], "b")] {
+        run.merges.push((commit.to_owned(), stage.clone()));
+        let result = crate::run::StageResult {
+            files: vec!["log.md".to_owned()],
+            undeclared: Vec::new(),
+            text: String::new(),
+        };
+        run.results.insert(stage.clone(), result);
+    }
+    for (base, met) in [(None, &ids[..2]), (Some("a"), &ids[1..2]), (Some("b"), &[])] {
+        let worktree = Ok(PreparedWorktree {
+            base: base.map(str::to_owned),
+            ..PreparedWorktree::default()
+        });
+        run.prepared(&ids[2], &worktree);
+        assert_eq!(run.others(&ids[2], &["log.md".to_owned()]), met, "{base:?}");
+        assert_eq!(run.others(&ids[2], &[]), met, "{base:?}");
+    }
+}
+
 /// One that is done and waits for its merge may be sent back to work.
 // shows: PLN-13, REL-22
 #[test]

@@ -90,6 +90,10 @@ impl Run {
                 context.not_merged.clone_from(&before.not_merged);
             }
             self.contexts.insert(stage.clone(), context);
+            let is_base = |(commit, _): &(String, StageId)| worktree.base.as_ref() == Some(commit);
+            let until = self.merges.iter().position(is_base).map_or(0, |at| at + 1);
+            let in_tree = self.merges.iter().take(until).map(|(_, of)| of.clone());
+            self.in_tree.insert(stage.clone(), in_tree.collect());
         }
         let result = worktree.as_ref().map(|_| ()).map_err(Clone::clone);
         self.decided.extend(self.plan.prepared(stage, result));
@@ -122,7 +126,7 @@ impl Run {
                 files,
                 undeclared,
             } => {
-                self.integration_commit = Some(commit.clone());
+                self.merges.push((commit.clone(), stage.clone()));
                 self.keep_result(stage, files, undeclared);
                 self.plan.merged(stage);
             }
