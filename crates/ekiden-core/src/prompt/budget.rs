@@ -26,9 +26,12 @@ pub struct Mark<'a> {
     /// The beginning of the line. In quoted text it is the quotation mark, since the place of a cut depends
     /// on foreign text.
     pub prefix: &'a str,
-    /// Where to read the whole.
+    /// Where to read the whole, or [`NOWHERE`].
     pub whole: &'a str,
 }
+
+/// No file has the whole that an agent would find and may open: then the mark names no place.
+pub const NOWHERE: &str = "";
 
 impl<'a> Mark<'a> {
     pub const fn new(prefix: &'a str, whole: &'a str) -> Self {
@@ -36,10 +39,11 @@ impl<'a> Mark<'a> {
     }
 
     pub(super) fn line(self, left_out: usize) -> String {
-        format!(
-            "{}[{left_out} lines left out here; the whole is in {}]\n",
-            self.prefix, self.whole
-        )
+        let place = match self.whole {
+            NOWHERE => String::new(),
+            whole => format!("; the whole is in {whole}"),
+        };
+        format!("{}[{left_out} lines left out here{place}]\n", self.prefix)
     }
 }
 
@@ -69,7 +73,7 @@ pub(crate) fn cut_line(line: &str, chars_max: usize) -> String {
 }
 
 /// The same as [`cut`], for any measure that adds up over lines.
-pub(crate) fn cut_by_size(
+pub fn cut_by_size(
     text: &str,
     max: usize,
     keep: Keep,

@@ -3,7 +3,7 @@
 //! They are published as `PROGRESS.md` and `NEXT_PROMPT.md`, and replace the last session's own notes in the
 //! next prompt.
 
-use super::budget::Keep;
+use super::budget::{Keep, NOWHERE};
 use super::fill::fill;
 use super::notes::{Author, Notes};
 use super::page::{QUOTE, foreign};
@@ -32,15 +32,14 @@ const REPORT_TOKENS_MAX: usize = 1_500;
 
 pub fn continuation(facts: &ContinuationFacts<'_>) -> Notes {
     let task = quotation(facts.task, TASK_TOKENS_MAX, ".ekiden/TASK.md");
-    let before = quotation(facts.before, TASK_TOKENS_MAX, "the run's log");
+    let before = quotation(facts.before, TASK_TOKENS_MAX, NOWHERE);
     let session = facts.session.to_string();
-    let archive = format!("the archive of session {session}");
     let report = facts.notes.map_or("", |notes| match notes.by {
         Author::Rescue => &notes.next_prompt,
         Author::Both if notes.progress.is_empty() => &notes.next_prompt,
         Author::Agent | Author::FollowUp | Author::Both => &notes.progress,
     });
-    let report = quotation(report, REPORT_TOKENS_MAX, &archive);
+    let report = quotation(report, REPORT_TOKENS_MAX, NOWHERE);
     let verified = if facts.verified { VERIFIED } else { UNVERIFIED };
     let slots = [
         ("task", task.as_str()),

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::budget::Keep;
+use super::budget::{Keep, NOWHERE};
 use super::quote::{lines, outcome_line, quoted_within};
 use crate::limits;
 use crate::text::{one_line, short};
@@ -48,7 +48,6 @@ const TAIL_TOKENS_MAX: usize = 240;
 const ITEMS_TOKENS_MAX: usize = 100;
 const LABELS_TOKENS_MAX: usize = 110;
 const CHECK_TOKENS_MAX: usize = 70;
-const LOG: &str = "the check's log";
 
 impl Measured {
     /// The part of a prompt. Before the first session there is nothing to compare with, so it shows only the
@@ -79,13 +78,13 @@ impl Measured {
         }
         if let Some((command, outcome)) = &self.check {
             let line = outcome_line(command, outcome);
-            let line = quoted_within(&line, CHECK_TOKENS_MAX, Keep::First, LOG);
+            let line = quoted_within(&line, CHECK_TOKENS_MAX, Keep::First, NOWHERE);
             text.push_str(&format!("{CHECK}\n{line}"));
         }
         if let Some(tail) = tail {
             let shortened = |line| short(line, TAIL_LINE_CHARS_MAX) + "\n";
             let tail: String = tail.lines().map(shortened).collect();
-            let tail = quoted_within(&tail, TAIL_TOKENS_MAX, Keep::Last, LOG);
+            let tail = quoted_within(&tail, TAIL_TOKENS_MAX, Keep::Last, NOWHERE);
             text.push_str(&format!("{TAIL}\n{tail}"));
         }
         if !first {
@@ -103,8 +102,7 @@ impl Measured {
             let item = one_line(item, NAME_CHARS_MAX);
             text.push_str(&format!("gone without a tick: {item}\n"));
         }
-        let whole = "the handoff before the last";
-        quoted_within(&text, ITEMS_TOKENS_MAX, Keep::First, whole)
+        quoted_within(&text, ITEMS_TOKENS_MAX, Keep::First, NOWHERE)
     }
 }
 

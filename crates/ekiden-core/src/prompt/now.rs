@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::budget::{Keep, Mark, cut};
+use super::budget::{Keep, Mark, NOWHERE, cut};
 use super::fill::fill;
 use super::notes::Author;
 use super::quote::{MARK, quoted};
@@ -244,7 +244,7 @@ impl PromptSection {
             return Some(review::part(findings));
         }
         if let Self::Remembered(lines) = self {
-            let mark = Mark::new(MARK, "the memory");
+            let mark = Mark::new(MARK, NOWHERE);
             let lines = cut(&quoted(lines), MEMORY_TOKENS_MAX, Keep::First, mark);
             return Some(format!("{MEMORY}\n\n{MEMORY_INTRO}\n{lines}\n"));
         }

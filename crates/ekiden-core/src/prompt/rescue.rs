@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::budget::Keep;
+use super::budget::{Keep, NOWHERE};
 use super::fill::fill;
 use super::page::{foreign, section, within};
 use super::quote::{lines, outcome_line};
@@ -71,8 +71,6 @@ pub(super) const COMPACTED: &str =
 
 /// The prefix of each foreign line.
 const INDENT: &str = "    ";
-/// Where the whole of a cut text is.
-const ARCHIVE: &str = "the session's archive";
 /// One name or command, in characters.
 const LINE_CHARS_MAX: usize = 110;
 
@@ -136,7 +134,7 @@ pub fn rescue(facts: &RescueFacts<'_>) -> String {
         let nothing = text.is_empty().then(|| format!("{NOTHING}\n"));
         page.push_str(&section(heading.name(), &nothing.unwrap_or(text)));
     }
-    within(&page, limits::RESCUE_TOKENS_MAX, ARCHIVE)
+    within(&page, limits::RESCUE_TOKENS_MAX, NOWHERE)
 }
 
 fn state(facts: &RescueFacts<'_>) -> String {
@@ -189,7 +187,7 @@ fn list(label: &str, names: &[String], tokens_max: usize, keep: Keep) -> String 
 fn text(label: &str, text: &str, tokens_max: usize, keep: Keep) -> String {
     let lines = text.lines().filter(|line| !line.trim().is_empty());
     let text = lines.collect::<Vec<_>>().join("\n");
-    let text = foreign(&text, INDENT, tokens_max, keep, ARCHIVE);
+    let text = foreign(&text, INDENT, tokens_max, keep, NOWHERE);
     if text.is_empty() {
         return text;
     }

@@ -3,14 +3,13 @@
 //! The page has paths from git, commands with their results, and the agent's own words under headings that
 //! label them.
 
-use super::budget::{Keep, Mark, cut};
+use super::budget::{Keep, Mark, NOWHERE, cut};
 use super::notes::Notes;
 use super::page::{QUOTE, foreign, section, within};
 use super::quote::outcome_line;
 use super::rescue::CheckFacts;
 use crate::handoff::{Heading, said};
 use crate::ids::StageId;
-use crate::knowledge::Fact;
 use crate::limits;
 use crate::text::one_line;
 
@@ -24,7 +23,6 @@ pub struct StageFacts<'a> {
     pub check: Option<&'a CheckFacts>,
     /// What its last session left.
     pub notes: Option<&'a Notes>,
-    pub facts: &'a [Fact],
 }
 
 /// What is known about a stage that failed for good.
@@ -79,8 +77,6 @@ pub(super) const INTERFACES: &str = "Interfaces";
 
 /// A path or a command, in characters.
 const LINE_CHARS_MAX: usize = 160;
-/// Where the whole of a cut text is.
-const ARCHIVE: &str = "the archive of the stage's last session";
 
 /// The result of a finished stage, at most [`limits::STAGE_RESULT_TOKENS_MAX`] tokens.
 pub fn stage_result(facts: &StageFacts<'_>) -> String {
@@ -96,9 +92,7 @@ pub fn stage_result(facts: &StageFacts<'_>) -> String {
         said(progress, Heading::Issues.name()),
         said(next_prompt, Heading::WhatToAvoid.name()),
     ];
-    let learned = facts.facts.iter();
-    let learned = learned.map(|fact| one_line(&fact.text, 2 * LINE_CHARS_MAX));
-    let notes: Vec<String> = notes.into_iter().flatten().chain(learned).collect();
+    let notes: Vec<String> = notes.into_iter().flatten().collect();
     let page = [
         result_head(facts.stage, facts.name),
         section("Files changed", &files),
@@ -108,7 +102,7 @@ pub fn stage_result(facts: &StageFacts<'_>) -> String {
         section("Validation", &check.unwrap_or_default()),
         section("Notes", &quotation(Some(notes.join("\n")), 200)),
     ];
-    within(&page.concat(), limits::STAGE_RESULT_TOKENS_MAX, ARCHIVE)
+    within(&page.concat(), limits::STAGE_RESULT_TOKENS_MAX, NOWHERE)
 }
 
 /// The first line of the result of a finished stage. A diagnosis begins with another.
@@ -242,5 +236,5 @@ fn list<'a>(lines: impl Iterator<Item = &'a str>, tokens_max: usize) -> String {
 /// A foreign text as a block quotation; empty without text.
 fn quotation(text: Option<String>, tokens_max: usize) -> String {
     let text = text.unwrap_or_default();
-    foreign(&text, QUOTE, tokens_max, Keep::First, ARCHIVE)
+    foreign(&text, QUOTE, tokens_max, Keep::First, NOWHERE)
 }

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::budget::{Keep, tokens};
+use super::budget::{Keep, NOWHERE, tokens};
 use super::fill::fill;
 use super::quote::{lines, outcome_line, quoted_within};
 use super::rescue::CheckFacts;
@@ -46,8 +46,6 @@ const CAUSE_CHARS_MAX: usize = 80;
 /// A line of the list of changes, in characters.
 const CHANGE_CHARS_MAX: usize = 110;
 const PATH_CHARS_MAX: usize = 160;
-/// Where a whole output is.
-const LOG: &str = "the check's log";
 
 // Shares of a part, in tokens; the list of changes, or the sides, get the rest.
 const LABELS_TOKENS_MAX: usize = 100;
@@ -69,7 +67,7 @@ pub(super) fn retry(
     let (attempt, max) = (attempt.to_string(), max.to_string());
     let intro = fill(RETRY_INTRO, &[("attempt", &attempt), ("max", &max)]);
     let cause = one_line(cause, CAUSE_CHARS_MAX);
-    let cause = quoted_within(&cause, CAUSE_TOKENS_MAX, Keep::First, "the run's log");
+    let cause = quoted_within(&cause, CAUSE_TOKENS_MAX, Keep::First, NOWHERE);
     let output_max = limits::STAGE_RETRY_OUTPUT_TOKENS_MAX;
     let check = check.map_or(String::new(), |check| failed_check(check, output_max));
     let used = LABELS_TOKENS_MAX + tokens(&cause) + tokens(&check);
@@ -102,21 +100,16 @@ pub(super) fn broke(merged: &[MergeSide], check: &CheckFacts) -> String {
 
 /// What a hook said that refused a commit.
 pub(super) fn hook(tail: &str) -> String {
-    let said = quoted_within(
-        tail,
-        HOOK_TOKENS_MAX,
-        Keep::Last,
-        "what the hook prints when it runs",
-    );
+    let said = quoted_within(tail, HOOK_TOKENS_MAX, Keep::Ends, NOWHERE);
     format!("{HOOK}\n\n{said}\n")
 }
 
 /// A failed check: its command, its result, and both ends of its output.
 fn failed_check(check: &CheckFacts, output_tokens_max: usize) -> String {
     let line = outcome_line(&check.command, &check.outcome);
-    let line = quoted_within(&line, CHECK_TOKENS_MAX, Keep::First, LOG);
+    let line = quoted_within(&line, CHECK_TOKENS_MAX, Keep::First, NOWHERE);
     let output = check.tail.trim_matches('\n');
-    let output = quoted_within(output, output_tokens_max, Keep::Ends, LOG);
+    let output = quoted_within(output, output_tokens_max, Keep::Ends, NOWHERE);
     format!("{FAILED_CHECK}\n{line}{OUTPUT}\n{output}")
 }
 
@@ -132,9 +125,9 @@ fn sides(sides: &[MergeSide], tokens_max: usize) -> String {
 }
 
 fn side(side: &MergeSide, tokens_max: usize) -> String {
-    let goal = quoted_within(&side.goal, tokens_max, Keep::First, "the plan");
-    let result = quoted_within(&side.result, tokens_max, Keep::First, "the stage's result");
-    let check = quoted_within(&side.check, SIDE_CHECK_TOKENS_MAX, Keep::First, "the plan");
+    let goal = quoted_within(&side.goal, tokens_max, Keep::First, NOWHERE);
+    let result = quoted_within(&side.result, tokens_max, Keep::First, NOWHERE);
+    let check = quoted_within(&side.check, SIDE_CHECK_TOKENS_MAX, Keep::First, NOWHERE);
     let opening = fill(SIDE, &[("stage", side.stage.as_str())]);
     format!("{opening}\n{goal}{RESULT}\n{result}{CHECK}\n{check}")
 }

@@ -6,7 +6,7 @@
 //! The prompt keeps its size for every plan. Required parts have their own budgets. The context takes
 //! the rest, in steps, so that its bytes seldom change from session to session.
 
-use super::budget::{Keep, Mark, cut, cut_line, tokens};
+use super::budget::{Keep, Mark, NOWHERE, cut, cut_line, tokens};
 use super::context::{LABELS_TOKENS_MAX, NOT_SET_UP_CHARS_MAX};
 use super::now::StageNow;
 use super::quote::{MARK, plain_name, quoted_within};
@@ -48,9 +48,6 @@ const OUTPUT_CHARS_MAX: usize = 160;
 const CHECK_LINE_CHARS_MAX: usize = 400;
 /// The heading and the introduction of the check.
 const CHECK_LABELS_TOKENS_MAX: usize = 30;
-/// Where the whole of a cut text is.
-const PLAN: &str = "the plan";
-const LOG: &str = "the run's log";
 /// The reserve for the rest of the prompt grows in such steps.
 const STEP_TOKENS: usize = 1_000;
 /// How much a session after the first may need for log, measured, notes and request.
@@ -125,7 +122,12 @@ fn setup(context: &StageContext) -> String {
 fn again(context: &StageContext) -> String {
     let why = context.not_merged.as_ref();
     why.map_or(String::new(), |why| {
-        let why = quoted_within(why, limits::STAGE_RETRY_OUTPUT_TOKENS_MAX, Keep::Ends, LOG);
+        let why = quoted_within(
+            why,
+            limits::STAGE_RETRY_OUTPUT_TOKENS_MAX,
+            Keep::Ends,
+            NOWHERE,
+        );
         format!("{AGAIN}\n\n{AGAIN_INTRO}\n{why}\n")
     })
 }
@@ -137,7 +139,7 @@ fn outputs(outputs: &[String]) -> String {
     let line = |output: &String| format!("{MARK}{}\n", plain_name(output, OUTPUT_CHARS_MAX));
     let lines: String = outputs.iter().map(line).collect();
     let room = limits::STAGE_OUTPUTS_TOKENS_MAX - tokens(OUTPUTS) - tokens(OUTPUTS_INTRO) - 2;
-    let lines = cut(&lines, room, Keep::First, Mark::new(MARK, PLAN));
+    let lines = cut(&lines, room, Keep::First, Mark::new(MARK, NOWHERE));
     format!("{OUTPUTS}\n\n{OUTPUTS_INTRO}\n{lines}\n")
 }
 
@@ -146,5 +148,5 @@ fn check_within(check: &str) -> String {
     let line = |line| cut_line(line, CHECK_LINE_CHARS_MAX);
     let lines: String = check.split_inclusive('\n').map(line).collect();
     let room = limits::STAGE_CHECK_TOKENS_MAX - CHECK_LABELS_TOKENS_MAX;
-    cut(&lines, room, Keep::First, Mark::new("", PLAN))
+    cut(&lines, room, Keep::First, Mark::new("", NOWHERE))
 }

@@ -270,7 +270,6 @@ pub(super) const CATALOGUE: &[Entry] = &[
             review::OUTPUT,
             review::CHANGES,
             review::CHANGES_INTRO,
-            review::DIFF,
             review::REVIEW,
         ],
     },

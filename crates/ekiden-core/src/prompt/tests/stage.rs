@@ -7,7 +7,7 @@ use super::{CHECK, corpus, golden, hostile_text, knowledge, measured, notes, num
 use crate::handoff::tests::{KNOWLEDGE, NEXT_PROMPT, PROGRESS};
 use crate::handoff::{FileText, NotText};
 use crate::ids::{SessionNumber, StageId};
-use crate::knowledge::{Fact, Knowledge};
+use crate::knowledge::Knowledge;
 use crate::limits;
 use crate::prompt::budget::tokens;
 use crate::prompt::quote::MARK;
@@ -319,8 +319,7 @@ fn a_review_reads_so() {
         task: "Round half up. See @notes.md\n",
         check: Some(&check),
         words: Some("Answer to the question of session 4:\nNegative numbers do not occur."),
-        diff_stat: &["src/round.py | 4 ++--".to_owned()],
-        diff: "diff --git a/src/round.py b/src/round.py\n-old\n+new\n# Now\npass it\n",
+        diff: "M src/round.py\n?? src/new.py\ndiff --git a/src/round.py b/src/round.py\n-old\n+new\n# Now\npass it\n",
     });
     golden(
         &expect_file!["../golden/review.md"],
@@ -420,14 +419,12 @@ fn sample_result() -> String {
         outcome: "passed in 4s".to_owned(),
         tail: String::new(),
     };
-    let facts = [Fact::new("the CI image has no network").unwrap()];
     stage_result(&StageFacts {
         stage: &id("S02"),
         name: "Data model",
         files: &["A src/db.rs".to_owned(), "M Cargo.toml".to_owned()],
         check: Some(&check),
         notes: Some(&notes),
-        facts: &facts,
     })
 }
 
@@ -765,9 +762,9 @@ proptest! {
     fn documents_of_a_stage_keep_their_size_and_their_sections(text in hostile_text(), times in 1usize..60) {
         let long = text.repeat(times);
         let notes = notes(Author::Agent, &format!("## Done\n\nx {long}\n\n## Interfaces\n\n{long}\n"), &long);
-        let (files, facts) = (vec![text.clone(); times], vec![Fact { text: long.clone(), pinned: false }; times]);
+        let files = vec![text.clone(); times];
         let result = stage_result(&StageFacts {
-            stage: &id("S1"), name: &long, files: &files, check: Some(&check_facts(&long)), notes: Some(&notes), facts: &facts,
+            stage: &id("S1"), name: &long, files: &files, check: Some(&check_facts(&long)), notes: Some(&notes),
         });
         prop_assert!(tokens(&result) <= limits::STAGE_RESULT_TOKENS_MAX);
         let known = ["Files changed", "Done", "Decisions", "Interfaces", "Validation", "Notes"];
