@@ -12,11 +12,14 @@ use ekiden_store::disk::*;
 fn a_large_file_of_a_handoff_is_moved_not_copied() {
     use std::os::unix::fs::MetadataExt as _;
 
+    use ekiden_core::limits::HANDOFF_FILE_BYTES_MAX;
     use ekiden_store::handoff::{Keeping, take_handoff};
 
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("KNOWLEDGE.md");
-    fs::File::create(&file).unwrap().set_len(1 << 30).unwrap();
+    let text = vec![b'x'; HANDOFF_FILE_BYTES_MAX + 1];
+    let disk = RealDisk::new();
+    disk.create_file(&file, &text, Reach::Cache).unwrap();
     let before = fs::metadata(&file).unwrap().ino();
     let left = place.path().join("left");
     let keeping = Keeping {
@@ -24,7 +27,7 @@ fn a_large_file_of_a_handoff_is_moved_not_copied() {
         sessions: &[],
         left: &left,
     };
-    take_handoff(&RealDisk::new(), place.path(), keeping).unwrap();
+    take_handoff(&disk, place.path(), keeping).unwrap();
     assert!(!file.exists());
     assert_eq!(
         fs::metadata(left.join("KNOWLEDGE.md")).unwrap().ino(),

@@ -105,7 +105,9 @@ fn write_new(workspace: &Workspace, name: String, output: &mut Output) -> Result
     let written = draft.write(workspace, &name, output);
     let text = written.map_err(|failure| draft.kept().into_iter().fold(failure, Failure::hint))?;
     let path = workspace.dir.join(&name);
-    workspace.disk().create_file(&path, text.as_bytes(), Reach::Disk)?;
+    workspace
+        .disk()
+        .create_file(&path, text.as_bytes(), Reach::Disk)?;
     draft.remove();
     Ok(Task { text, name })
 }
