@@ -16,7 +16,7 @@ pub struct Measured {
     pub files: Vec<String>,
     /// The check's command and how it ended: `failed in 41s (exit code 1)`.
     pub check: Option<(String, String)>,
-    /// How many items of the last handoff are ticked, and how many are open.
+    /// How many items of the list, or of the last handoff, are ticked, and how many are open.
     pub open_items: Option<(usize, usize)>,
     /// Items that are gone from the list without a tick.
     pub vanished: Vec<String>,
@@ -33,7 +33,7 @@ pub(super) const STASH: &str =
     "New entries of git's stash since the relay began; they may hold unfinished work:";
 pub(super) const CHECK: &str = "The check:";
 pub(super) const TAIL: &str = "The end of the check's output:";
-pub(super) const ITEMS: &str = "Open items of the last handoff:";
+pub(super) const ITEMS: &str = "Open items:";
 
 /// Names of commits and files, in lines.
 const NAMES_MAX: usize = 20;

@@ -53,7 +53,7 @@ pub enum PromptSection {
         /// The end of its output.
         tail: String,
     },
-    /// A reviewer found these faults in work that was claimed to be done.
+    /// A reviewer found these faults in the work.
     Findings(Vec<Finding>),
     /// A hook of the repository refused to commit the work before this session.
     HookRefused {
@@ -108,7 +108,7 @@ pub(super) const MERGE_BROKE: &str = "The task is carried out, but the check fai
 pub(super) const MERGE_BROKE_ALONE: &str = "The task is carried out, but the check fails in a fresh checkout of what is committed, as described under \"The check fails on the merge\". Find what is missing or different there, and mend it. If that cannot be mended in the tree, that is BLOCKED, naming what is missing.";
 pub(super) const RETRY: &str = "The last attempt at this stage ended before it was done, as described under \"What happened before\". If a check failed there that should pass by now, find the cause before you change anything, and mend the cause. Otherwise go on where the notes stop. If the check itself is wrong, leave it as it is and report BLOCKED with the evidence.";
 pub(super) const VETO: &str = "The last session reported all done, but the check failed; its last output is under \"Measured by ekiden\". Find the cause before anything else.";
-pub(super) const FINDINGS: &str = "The last session reported all done, but a reviewer who saw only the task and the tree found faults, listed under \"Findings of a reviewer\". Look at each before anything else: fix it if it is a fault; if it is not, leave it and say why under \"Issues\".";
+pub(super) const FINDINGS: &str = "A reviewer who saw only the task and the tree found faults in the work, listed under \"Findings of a reviewer\". Look at each before anything else: fix it if it is a fault; if it is not, leave it and say why under \"Issues\".";
 pub(super) const OTHER_BRANCH: &str = "The last session left another branch checked out than the one that the user named, so ekiden committed nothing. First of all go back to the user's branch with git switch (git reflog names it), and bring along all its work: what is not committed, and what it committed on the other branch.";
 pub(super) const HOOK_REFUSED: &str = "A hook refused to commit the last session's work, as quoted under \"What the hook said\". If the cause is still there, mend it in the tree first. Leave the hook and its settings alone, and do not use --no-verify. If that fails, say so under \"Issues\" and go on.";
 pub(super) const REPEATED: &str = "The last {k} handoffs were almost the same, and so was the tree: take another way, and name it.";
@@ -135,7 +135,7 @@ pub(super) const QUERY: &str = concat!("\n", include_str!("texts/query.md"));
 pub(super) const REQUEST_FIRST: &str = "Get to know the project, note the task's parts (\"Open items\" when you hand off),{check} \
      then begin with the first.";
 pub(super) const REQUEST_FIRST_CHECK: &str = " make sure the check can run,";
-pub(super) const REQUEST_NOTES: &str = "Look at the tree,{check} then continue at \"Resume at\" if it still holds; else take the next unfinished part \
+pub(super) const REQUEST_NOTES: &str = "Look at the tree,{check} then continue at \"Resume at\" if it names a place that still holds; else take the next unfinished part \
      of the task.";
 pub(super) const REQUEST_NO_NOTES: &str =
     "Look at the tree,{check} then take the next unfinished part of the task.";
@@ -151,6 +151,14 @@ impl PromptSection {
         ordered.sort_by_key(|slot| slot.row().0);
         ordered.dedup_by_key(|slot| slot.row().0);
         ordered
+    }
+
+    /// It was said once, and stays until a session has handed off. What else goes wrong is measured again.
+    pub(crate) fn stands(&self) -> bool {
+        matches!(
+            self,
+            Self::Findings(_) | Self::TaskChanged | Self::GoneBack | Self::Operator(_)
+        )
     }
 
     /// The session must mend this before it does anything else.

@@ -27,7 +27,7 @@ pub struct StageInput<'a> {
 
 pub(super) const PROJECT: &str = "# Project";
 pub(super) const PROJECT_INTRO: &str =
-    "This is one stage of a plan. First its name, then what the plan says of the whole:";
+    "This is one stage of a plan: its name, then what the plan says of the whole, if anything.";
 pub(super) const FILES: &str = "# Files";
 pub(super) const FILES_INTRO: &str = "The plan names these for this stage. They read so when it began; where the tree differs, it is right.";
 pub(super) const RESULTS: &str = "# Results of earlier stages";

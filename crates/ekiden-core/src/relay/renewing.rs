@@ -111,7 +111,7 @@ impl Relay {
             return next;
         }
         if next.id != AttemptId::first(SessionNumber::FIRST) {
-            self.sections.push(PromptSection::TaskChanged);
+            self.tell(PromptSection::TaskChanged);
         }
         self.by_another(next)
     }

@@ -152,8 +152,10 @@ impl Relay {
         let attempt = session.attempt.id;
         self.session_limit.over += 1;
         self.totals.sessions += 1;
-        self.sections.clear();
-        if handoff.is_ok() {
+        let is_valid = handoff.is_ok();
+        self.sections
+            .retain(|section| !is_valid && section.stands());
+        if is_valid {
             self.forget_retry();
         }
         let left = handoff.as_ref().unwrap_or_else(|rest| rest);

@@ -283,7 +283,7 @@ impl Relay {
         }
         self.review_rounds += 1;
         let question = prompt::faults_left(&findings);
-        self.sections.push(PromptSection::Findings(findings));
+        self.tell(PromptSection::Findings(findings));
         if self.review_rounds > limits::REVIEW_ROUNDS_MAX {
             return Some(Outcome::Blocked { question });
         }

@@ -90,15 +90,19 @@ impl Relay {
     }
 
     fn begin_anew(&mut self, at: Timestamp, of_stage: Vec<PromptSection>) -> Vec<RelayEffect> {
-        self.sections = Vec::new();
+        self.sections.retain(PromptSection::stands);
         if let Some(member) = &mut self.member {
             member.sections = of_stage;
         }
+        self.count_anew();
+        self.start_first(at)
+    }
+
+    fn count_anew(&mut self) {
         self.crashes_in_a_row = 0;
         self.review_rounds = 0;
         self.session_limit.from = self.session_limit.over;
         self.seen.judge_anew(&self.stage.task);
-        self.start_first(at)
     }
 
     /// Others have reserved a part of the run's budget that they may return.

@@ -304,6 +304,14 @@ impl Relay {
         sections
     }
 
+    /// Something for the next session. The newest of a kind takes the place of older ones.
+    pub(super) fn tell(&mut self, section: PromptSection) {
+        let kind = std::mem::discriminant(&section);
+        self.sections
+            .retain(|old| std::mem::discriminant(old) != kind);
+        self.sections.push(section);
+    }
+
     /// The first session of a run or stage learns what was there before the run; later ones can ask.
     fn remembered(
         &self,

@@ -9,8 +9,8 @@
 //! it to continue.
 //!
 //! **Words** are kept until a conversation begins that can get them. They do not interrupt a working session,
-//! and a continued conversation does not get them. They appear in one prompt, as the user's own, and in that
-//! of each further attempt at its session.
+//! and a continued conversation does not get them. They appear in one prompt, as the user's own, and again until a
+//! session has handed off.
 //!
 //! **Limits** apply at once, to the working session too: its budget is measured again, and its time ends when
 //! the new limit says so. They also end, shorten or extend a wait that has begun.
@@ -23,7 +23,7 @@ use crate::bounds::OnRateLimit;
 use crate::effect::{RelayEffect, StartMode};
 use crate::limits;
 use crate::outcome::{Outcome, WaitCause};
-use crate::prompt::{OrderReason, PromptSection, is_comment, is_of_stranger};
+use crate::prompt::{OrderReason, PromptSection, is_comment, is_of_stranger, quote::quote};
 use crate::settings::LimitsChanged;
 use crate::steering::StopRequest;
 use crate::text;
@@ -116,25 +116,19 @@ impl Relay {
     /// Puts the answer to the question with which the relay ended into the next prompt as the user's words,
     /// before any others.
     pub(super) fn take_answer(&mut self, words: &str) {
-        if !matches!(self.outcome(), Some(Outcome::Blocked { .. })) {
+        let Some(Outcome::Blocked { question }) = self.outcome() else {
             return;
-        }
-        let asked = self.session();
-        let words = format!(
-            "Answer to the question of session {asked}:\n{}",
-            answer(words)
-        );
-        self.answer = Some(words.clone());
-        self.wishes.words.insert(0, words);
+        };
+        let question = quote(&text::short(question, limits::OPERATOR_CHARS_MAX)).text;
+        let words = answer(words);
+        let answered = format!("Answer to this question:\n{question}{words}");
+        self.answer = Some(words);
+        self.wishes.words.insert(0, answered);
     }
 
     /// Whether this was its last answer. A question that has an answer takes no other.
     pub fn has_taken(&self, words: &str) -> bool {
-        let taken = self
-            .answer
-            .as_ref()
-            .and_then(|taken| taken.split_once('\n'));
-        taken.is_some_and(|(_, taken)| taken == answer(words))
+        self.answer.as_ref() == Some(&answer(words))
     }
 
     /// A person changes limits. Sessions count afresh only if the change gives their number.
@@ -225,14 +219,16 @@ impl Relay {
         let mut words = std::mem::take(&mut self.wishes.words);
         let own = words.iter().filter(|words| !is_of_stranger(words));
         self.told.extend(own.cloned());
-        while self.told.len() > 1 && chars(self.told.iter()) > 2 * limits::OPERATOR_CHARS_MAX {
+        while self.told.len() > 1 && chars(self.told.iter()) > 4 * limits::OPERATOR_CHARS_MAX {
             self.told.remove(0);
         }
         self.sections.retain(|section| {
             let PromptSection::Operator(given) = section else {
                 return true;
             };
-            words.insert(0, given.trim_end().to_owned());
+            if chars(words.iter().chain([given])) <= 2 * limits::OPERATOR_CHARS_MAX {
+                words.insert(0, given.trim_end().to_owned());
+            }
             false
         });
         self.sections

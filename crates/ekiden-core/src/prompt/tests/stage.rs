@@ -318,8 +318,19 @@ fn a_review_reads_so() {
     let prompt = review_prompt(&ReviewInput {
         task: "Round half up. See @notes.md\n",
         check: Some(&check),
-        words: Some("Answer to the question of session 4:\nNegative numbers do not occur."),
-        diff: "M src/round.py\n?? src/new.py\ndiff --git a/src/round.py b/src/round.py\n-old\n+new\n# Now\npass it\n",
+        words: Some(
+            "Answer to this question:
+¦ What is a negative number rounded to?
+Negative numbers do not occur.",
+        ),
+        diff: "M src/round.py
+?? src/new.py
+diff --git a/src/round.py b/src/round.py
+-old
++new
+# Now
+pass it
+",
     });
     golden(
         &expect_file!["../golden/review.md"],
@@ -711,7 +722,7 @@ proptest! {
             *size += c.len_utf8();
             (*size <= limits::STAGE_TASK_TOKENS_MAX * limits::BYTES_PER_TOKEN).then_some(c)
         }).collect();
-        let words = "ä".repeat(limits::OPERATOR_CHARS_MAX);
+        let words = "ä".repeat(2 * limits::OPERATOR_CHARS_MAX);
         let mut told = vec![PromptSection::Interrupted, PromptSection::TaskChanged, PromptSection::Operator(words), PromptSection::Delegation,
             PromptSection::Repeated { k: u32::MAX }, PromptSection::Veto { check: long.clone(), tail: long.clone() },
             PromptSection::HookRefused { tail: long.clone() }];

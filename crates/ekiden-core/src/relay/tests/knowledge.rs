@@ -55,7 +55,7 @@ fn a_resumed_conversation_gets_a_note_and_not_the_prompt_again() {
     let track = after("", "up works ends:crash+ wake");
     expect![[r#"
         ekiden: the program was interrupted and has resumed this conversation. The last call may or may not have taken effect: check before you repeat it, then go on.
-        An order to hand off because the operator wants to stop no longer stands."#]].assert_eq(&track.prompt());
+        If you were asked to hand off, that no longer stands."#]].assert_eq(&track.prompt());
 }
 
 // shows: REL-01

@@ -213,7 +213,7 @@ fn a_follow_up_begins_with_its_task_what_is_known_and_what_was_done() {
         ¦ [nothing]
         Changed files:
         ¦ [nothing]
-        Open items of the last handoff:
+        Open items:
         ¦ no list
 
         # Notes of the previous session
@@ -343,7 +343,7 @@ fn an_edited_task_is_told_to_the_next_session_and_only_to_that() {
         This is session 2.
         The user has changed the task, and notes may follow the old one.
         This session was interrupted before; the tree may hold part of its work. Compare git status and diff with the notes, and do not redo what is there.
-        Look at the tree, then continue at "Resume at" if it still holds; else take the next unfinished part of the task.
+        Look at the tree, then continue at "Resume at" if it names a place that still holds; else take the next unfinished part of the task.
     "##]].assert_eq(&now(&track));
     assert!(
         track
@@ -357,7 +357,7 @@ fn an_edited_task_is_told_to_the_next_session_and_only_to_that() {
         # Now
 
         This is session 3.
-        Look at the tree, then continue at "Resume at" if it still holds; else take the next unfinished part of the task.
+        Look at the tree, then continue at "Resume at" if it names a place that still holds; else take the next unfinished part of the task.
     "##]].assert_eq(&now(&track));
 }
 
@@ -471,9 +471,7 @@ fn a_pass_alone_does_not_end_a_run_whose_task_was_edited() {
 fn items_of_the_old_task_are_not_missed() {
     let mut track = after("", "well ctrl-c ends:killed+ resume:task=docs");
     assert!(
-        track
-            .prompt()
-            .contains("Open items of the last handoff:\n¦ no list\n"),
+        track.prompt().contains("Open items:\n¦ no list\n"),
         "{}",
         track.prompt()
     );
@@ -529,7 +527,7 @@ fn a_run_from_an_earlier_session_knows_what_that_one_left() {
         This is session 3.
         The user has changed the task, and notes may follow the old one.
         The user went back to these notes: later sessions worked on the tree, so it may hold more than the notes say.
-        Look at the tree, then continue at "Resume at" if it still holds; else take the next unfinished part of the task.
+        Look at the tree, then continue at "Resume at" if it names a place that still holds; else take the next unfinished part of the task.
     "##]].assert_eq(&now(&track));
     let plain = now(&before.branch(false, false));
     assert!(

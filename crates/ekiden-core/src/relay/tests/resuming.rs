@@ -515,8 +515,9 @@ fn an_answer_continues_a_blocked_run_and_stands_in_the_next_prompt_as_the_users(
     let track = after("max=3", &format!("{BLOCKED} resume:answer=blue"));
     let prompt = track.prompt();
     let (_, words) = prompt.split_once("# From the user\n").unwrap();
+    assert!(words.contains("Which one is right?\nblue\n"), "{prompt}");
     assert!(
-        words.contains("Answer to the question of session 1:\nblue\n"),
+        words.starts_with("\nAnswer to this question:\n¦ "),
         "{prompt}"
     );
     assert_eq!(track.relay().session().get(), 2);

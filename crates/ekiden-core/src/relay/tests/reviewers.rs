@@ -91,6 +91,24 @@ fn findings_go_to_the_next_session_twice_then_a_person_is_asked() {
     assert_eq!(track.relay().totals.sessions, 6);
 }
 
+/// The review is paid for.
+// shows: REL-38, REL-06
+#[test]
+fn findings_stay_in_the_prompts_until_a_session_has_handed_off() {
+    let fault = "survey up answers:fault turn ends:done survey";
+    let mut track = after("git check claim reviewed", &reviewed(fault));
+    for _ in 0..2 {
+        let prompt = track.prompt();
+        assert_eq!(prompt.matches("rounds down").count(), 1, "{prompt}");
+        track.words("up works ends:full survey verify:pass");
+    }
+    track.words("up works writes:claim turn ends:done survey verify:pass");
+    track.words(fault);
+    assert_eq!(track.prompt().matches("rounds down").count(), 1);
+    track.words("well survey verify:pass");
+    assert!(!track.prompt().contains("# Findings of a reviewer"));
+}
+
 /// What the user said to a session belongs to the task.
 // shows: REL-38, REL-25
 #[test]
