@@ -2,7 +2,7 @@
 //!
 //! A single relay shares nothing, and nothing here changes it.
 
-use super::{Baseline, Phase, Relay};
+use super::{Baseline, Next, Phase, Relay};
 use crate::agent::AgentSpec;
 use crate::budget::{AgentSpends, Budget, Spend};
 use crate::effect::RelayEffect;
@@ -58,8 +58,16 @@ impl Relay {
     }
 
     /// The last attempt at the stage failed: begins another in the same work tree, with the notes of its last
-    /// session. Sessions count afresh; what was spent stays spent.
+    /// session, or with the review that its claim waits for. Sessions count afresh; what was spent stays spent.
     pub(crate) fn retry(&mut self, at: Timestamp, section: PromptSection) -> Vec<RelayEffect> {
+        if let Phase::Ended {
+            next: Next::Review(Some(_)),
+            ..
+        } = self.phase
+        {
+            self.count_anew();
+            return self.begin(at);
+        }
         let conflict = self.member.as_ref();
         let conflict = conflict.and_then(|member| member.conflict.clone());
         self.begin_anew(at, conflict.into_iter().chain([section]).collect())

@@ -721,6 +721,58 @@ fn only_the_first_session_of_a_retry_reads_how_the_attempt_before_ended() {
     assert!(second.contains("continue at \"Resume at\""), "{second}");
 }
 
+/// Only the reviewer's session is missing.
+// shows: PLN-12, REL-38
+#[test]
+fn a_retry_reviews_the_claim_for_which_no_session_was_left() {
+    let mut header = reviewed_elsewhere(&Given {
+        stages: vec![(0, false, 1, 0)],
+        jobs: 1,
+        budget: None,
+        of_agent: None,
+    });
+    header.manifest.stages[0].sessions_max = 1;
+    let stage = header.manifest.stages[0].id.clone();
+    let mut world = World::of(&header, 1);
+    for is_reviewed in [false, true] {
+        while world.agents.is_empty() {
+            world.settle(0);
+        }
+        assert_eq!(world.is_reviewed(&stage), is_reviewed);
+        world.agents.get_mut(&stage).unwrap().files = files(&all_done(), "", "");
+        world.ends(&stage, EndCause::Completed);
+    }
+    let relay = world.run.relay(&stage).unwrap();
+    assert_eq!(relay.last.as_ref().map(|last| last.session), None);
+}
+
+// shows: PLN-09
+#[test]
+fn who_mends_a_merge_reads_which_files_its_own_stage_changed() {
+    let mut world = World::begin(&Given {
+        stages: vec![(0, false, 0, 0)],
+        jobs: 1,
+        budget: None,
+        of_agent: None,
+    });
+    let stage = StageId::try_from("S0".to_owned()).unwrap();
+    while world.agents.is_empty() {
+        world.settle(0);
+    }
+    world.agents.get_mut(&stage).unwrap().files = files(&all_done(), "", "");
+    world.ends(&stage, EndCause::Completed);
+    while world.agents.is_empty() {
+        let is_merge = |effect: &Effect| matches!(effect, Effect::Worktree { .. });
+        if !world.settle_as(is_merge, 13) {
+            world.settle(0);
+        }
+    }
+    let prompt = world.run.relay(&stage).and_then(Relay::prompt);
+    let prompt = prompt.unwrap().to_archive();
+    let files = "¦ ## Files changed\n¦ \n¦ - src/a.rs\n¦ \n";
+    assert!(prompt.contains(files), "{prompt}");
+}
+
 // shows: REL-16, PLN-17
 #[test]
 fn what_a_stage_corrects_is_corrected_for_the_stages_after_it() {
@@ -731,9 +783,6 @@ fn what_a_stage_corrects_is_corrected_for_the_stages_after_it() {
         of_agent: None,
     };
     let mut world = World::begin(&given);
-    let all_done = PROGRESS
-        .replace("IN_PROGRESS", "ALL_COMPLETE")
-        .replace("- [ ]", "- [x]");
     for (stage, fact) in [
         ("S0", "The port is 8080"),
         ("S1", "corrects \"port is 8080\": the port is 9090"),
@@ -743,7 +792,7 @@ fn what_a_stage_corrects_is_corrected_for_the_stages_after_it() {
             world.settle(0);
         }
         let knowledge = format!("## Core Knowledge\n- {fact}\n");
-        world.agents.get_mut(&stage).unwrap().files = files(&all_done, "", &knowledge);
+        world.agents.get_mut(&stage).unwrap().files = files(&all_done(), "", &knowledge);
         world.ends(&stage, EndCause::Completed);
     }
     world.comes_to_its_end();
@@ -1490,6 +1539,7 @@ impl World {
                 let survey = Ok(Survey {
                     head: Some("abc".to_owned()),
                     tree,
+                    diff_stat: vec![" src/a.rs | 2 +-".to_owned(), " 1 file changed".to_owned()],
                     ..Survey::default()
                 });
                 RelayEvent::Task {
@@ -1586,9 +1636,7 @@ impl World {
         };
         agent.spend = agent.spend.plus(turn);
         if hands_off {
-            let all_done = PROGRESS
-                .replace("IN_PROGRESS", "ALL_COMPLETE")
-                .replace("- [ ]", "- [x]");
+            let all_done = all_done();
             agent.files = files(if cost < 4 { &all_done } else { PROGRESS }, NEXT_PROMPT, "");
         }
         let crossing = agent.meter.take(agent.spend, agent.turns);
@@ -1897,6 +1945,12 @@ impl World {
         }
         assert_eq!(run, self.run);
     }
+}
+
+/// The report of a session that claims to be done.
+fn all_done() -> String {
+    let progress = PROGRESS.replace("IN_PROGRESS", "ALL_COMPLETE");
+    progress.replace("- [ ]", "- [x]")
 }
 
 fn is_start(effect: &Effect) -> bool {
