@@ -429,6 +429,15 @@ impl Survey {
         self.committed.iter().chain(open).cloned().collect()
     }
 
+    /// Adds what the look before saw of the same session.
+    pub fn add(&mut self, before: Self) {
+        self.commits.extend(before.commits);
+        let known = |line: &String| !self.committed.contains(line);
+        let committed: Vec<_> = before.committed.into_iter().filter(known).collect();
+        self.committed.extend(committed);
+        self.dropped = self.dropped.or(before.dropped);
+    }
+
     /// The fingerprint that progress is judged by.
     pub fn substance(&self) -> &str {
         self.substance.as_deref().unwrap_or(&self.tree)

@@ -23,6 +23,9 @@ pub struct Measured {
     /// Entries of git's stash that were not there when the relay began.
     #[serde(default, skip_serializing_if = "crate::is_zero")]
     pub stashed: u32,
+    /// No session of this relay is over: there is nothing to compare with.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub begins: bool,
 }
 
 pub(super) const HEADING: &str = "# Measured by ekiden";
@@ -53,6 +56,7 @@ impl Measured {
     /// The part of a prompt. Before the first session there is nothing to compare with, so it shows only the
     /// check. Our own lines never depend on what an agent wrote.
     pub(super) fn render(&self, first: bool, tail: Option<&str>) -> String {
+        let first = first || self.begins;
         if first && self.check.is_none() && tail.is_none() {
             return String::new();
         }

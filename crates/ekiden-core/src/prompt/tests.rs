@@ -60,6 +60,7 @@ pub(super) fn measured() -> Measured {
         open_items: Some((2, 2)),
         vanished: vec!["convert the fixtures".to_owned()],
         stashed: 0,
+        begins: false,
     }
 }
 
@@ -475,6 +476,7 @@ fn prompt_after(text: &str, rescued: bool) -> PromptBlocks {
         open_items: Some(listed.counts()),
         vanished: vanished(Some(&listed), None),
         stashed: 3,
+        begins: false,
     };
     let notes = if rescued {
         notes(Author::Rescue, "", &sample_rescue(text, &texts()))
@@ -640,6 +642,7 @@ proptest! {
             open_items: Some((times, times)),
             vanished: vec![text.clone(); times],
             stashed: u32::MAX,
+            begins: false,
         };
         let remembered = PromptSection::Remembered(long.clone());
         prop_assert!(tokens(&remembered.part().unwrap()) <= limits::MEMORY_TOKENS_MAX + 30);

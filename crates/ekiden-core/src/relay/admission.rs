@@ -34,7 +34,7 @@ impl Relay {
         if self.wishes.paused {
             return self.hold_back(at, next);
         }
-        if self.is_finished_by_hand(&next) {
+        if next.is_new() && self.is_finished_by_hand() && !self.has_more_to_do() {
             return self.review(at, None, ReviewStep::Verification);
         }
         let next = self.by_one_with_budget(next);
@@ -59,13 +59,16 @@ impl Relay {
         }
     }
 
-    /// A person has ticked the last item, so a session would have nothing to do. A reviewer judges what a session claims.
-    fn is_finished_by_hand(&self, next: &NextAttempt) -> bool {
-        let is_new = next.purpose.is_work() && next.id.attempt == AttemptNumber::FIRST;
-        let list = self.items.as_ref().filter(|_| is_new);
-        let wishes = &self.wishes;
-        list.is_some_and(|list| list.finished_by_hand)
-            && !(wishes.task_edited || !wishes.words.is_empty() || self.is_reviewed())
+    /// A person has ticked the last item, so a session would have nothing to do.
+    fn is_finished_by_hand(&self) -> bool {
+        self.items
+            .as_ref()
+            .is_some_and(|list| list.finished_by_hand)
+    }
+
+    /// A session has to begin even if all is done: for the user's words, or since a reviewer judges what one claims.
+    pub(super) fn has_more_to_do(&self) -> bool {
+        self.wishes.task_edited || !self.wishes.words.is_empty() || self.is_reviewed()
     }
 
     /// Waits for the agents that could continue, which are all out until then. Ends the run if it may not wait so long.

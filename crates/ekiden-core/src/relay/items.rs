@@ -114,8 +114,9 @@ impl ItemList {
     /// person has ticked the last item; then returns the task's status.
     pub(super) fn begin(&mut self, passed: Option<bool>) -> Option<Status> {
         if self.room.is_some() {
+            let by_hand = self.finished_by_hand;
             self.settle(passed, false);
-            return self.status(None, true);
+            return by_hand.then(|| self.status(None, true)).flatten();
         }
         self.judges = passed == Some(true);
         self.settle(None, false);

@@ -76,6 +76,13 @@ impl Seen {
         }
     }
 
+    /// The next look is the first one for another task.
+    pub(super) fn forget(&mut self) {
+        self.baseline = Baseline::Unknown;
+        self.check = None;
+        self.stashes_before = None;
+    }
+
     /// Starts judging afresh: before the first session, or for another task.
     pub(super) fn judge_anew(&mut self, task: &str) {
         let tree = self.survey.as_ref().map(Survey::substance);
@@ -84,8 +91,11 @@ impl Seen {
         }
     }
 
-    /// The look before the first session.
+    /// The look before the first session of a task. After a resume, the work began before it.
     pub(super) fn begin(&mut self, task: &str) {
+        if self.stashes_before.is_some() {
+            return;
+        }
         self.judge_anew(task);
         if let Some(survey) = self.survey.as_ref().filter(|_| self.judge.is_some()) {
             self.first_commit.clone_from(&survey.head);
@@ -143,6 +153,33 @@ impl Relay {
         let mut open = survey.into_iter().flat_map(|survey| &survey.status);
         let is_old = |line: &String| self.seen.open_before.contains(line);
         is_made && open.all(|line| is_old(line) || line.contains(except))
+    }
+
+    /// Unknown parts are not filled in from an earlier survey.
+    pub(super) fn take_survey(&mut self, survey: Option<&Survey>, after: Option<&mut SessionEnd>) {
+        if let (Some(list), Some(survey)) = (&mut self.items, survey) {
+            list.survey(survey);
+        }
+        let before = std::mem::replace(&mut self.seen.survey, survey.cloned());
+        let Some(end) = after else {
+            if let (Some(survey), Some(before)) = (&mut self.seen.survey, before) {
+                survey.add(before);
+            }
+            if survey.is_some() {
+                self.seen.begin(&self.stage.task);
+            }
+            return;
+        };
+        match (&mut self.seen.survey, before) {
+            (Some(survey), Some(before)) if end.surveyed => survey.add(before),
+            // Without two surveys of the tree, only the agent's own edits say whether it changed.
+            (Some(survey), Some(before)) => {
+                end.unchanged = before.tree == survey.tree;
+                self.seen.head_before = before.head;
+            }
+            (Some(_), None) | (None, _) => {}
+        }
+        end.surveyed = true;
     }
 
     /// Counts a session that crashed, and returns whether the next one must wait a while.

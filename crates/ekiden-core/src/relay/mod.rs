@@ -224,6 +224,8 @@ impl Relay {
             Phase::Planned => self.prepare(at),
             Phase::Ended { next, .. } => match next.clone() {
                 Next::Review(after) => self.review(at, after, ReviewStep::Commit),
+                // Tree and check may be others by now.
+                Next::Attempt(next) if next.is_new() => self.prepare(at),
                 Next::Attempt(mut next) => {
                     (next.waited, next.consumed) = (Millis(0), Consumed::default());
                     next.failures = 0;
@@ -237,7 +239,7 @@ impl Relay {
         }
     }
 
-    /// Looks at the tree and the verification before the first session of a task.
+    /// Looks at the tree and the verification before the first session of a task, or the next one after an end.
     fn prepare(&mut self, at: Timestamp) -> Vec<RelayEffect> {
         self.review(at, None, ReviewStep::Survey)
     }

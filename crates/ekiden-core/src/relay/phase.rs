@@ -8,7 +8,7 @@ use crate::effect::StartMode;
 use crate::ends::{EndCause, EndClass};
 use crate::event::Traces;
 use crate::handoff::{Handoff, Status};
-use crate::ids::{AttemptId, ConversationId};
+use crate::ids::{AttemptId, AttemptNumber, ConversationId};
 use crate::outcome::{Outcome, WaitCause};
 use crate::time::{Millis, Timestamp};
 
@@ -83,6 +83,11 @@ pub struct NextAttempt {
 }
 
 impl NextAttempt {
+    /// No attempt at its session has begun.
+    pub(super) fn is_new(&self) -> bool {
+        self.purpose.is_work() && self.id.attempt == AttemptNumber::FIRST
+    }
+
     /// The same attempt in a new conversation, which gets its full time and turns again, since it starts the work again;
     /// what was spent stays spent.
     pub(super) fn afresh(self, conversation: ConversationId) -> Self {

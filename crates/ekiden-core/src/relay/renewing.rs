@@ -44,8 +44,7 @@ impl Relay {
         self.settings.no_review = false;
         self.wishes.stop = None;
         self.wishes.paused = false;
-        self.seen.baseline = Baseline::Unknown;
-        self.seen.check = None;
+        self.seen.forget();
         self.sections = vec![PromptSection::NewTask];
         let commit = &self.seen.commit;
         let is_made = matches!(

@@ -272,38 +272,12 @@ impl Relay {
         }
     }
 
-    /// Unknown parts are not filled in from an earlier survey.
-    fn take_survey(&mut self, survey: Option<&Survey>, after: Option<&mut SessionEnd>) {
-        if let (Some(list), Some(survey)) = (&mut self.items, survey) {
-            list.survey(survey);
-        }
-        let before = std::mem::replace(&mut self.seen.survey, survey.cloned());
-        let Some(end) = after else {
-            if survey.is_some() {
-                self.seen.begin(&self.stage.task);
-            }
-            return;
-        };
-        match (&mut self.seen.survey, before) {
-            (Some(survey), Some(before)) if end.surveyed => {
-                survey.commits.extend(before.commits);
-                survey.dropped = survey.dropped.or(before.dropped);
-            }
-            // Without two surveys of the tree, only the agent's own edits say whether it changed.
-            (Some(survey), Some(before)) => {
-                end.unchanged = before.tree == survey.tree;
-                self.seen.head_before = before.head;
-            }
-            (Some(_), None) | (None, _) => {}
-        }
-        end.surveyed = true;
-    }
-
     pub(super) fn verified(&mut self, at: Timestamp, check: &Check) -> Vec<RelayEffect> {
         let Some(after) = self.awaited(ReviewStep::Verification) else {
             return Vec::new();
         };
         let cancelled = check.outcome == CheckOutcome::Cancelled;
+        let begins_to_pass = check.passed() && self.last_pass() != Some(true);
         if !cancelled {
             self.seen.check = Some(check.clone());
         }
@@ -313,10 +287,17 @@ impl Relay {
         }
         if after.is_none() {
             // A stage may be there to install it; a single relay would work for nothing.
-            if let Some(outcome) = no_check(check).filter(|_| self.member.is_none()) {
+            let begins = self.member.is_none() && self.totals.sessions == 0;
+            if let Some(outcome) = no_check(check).filter(|_| begins) {
                 return self.end(outcome, Next::Review(None));
             }
-            self.seen.baseline = Baseline::of(&check.outcome);
+            if self.seen.baseline == Baseline::Unknown {
+                self.seen.baseline = Baseline::of(&check.outcome);
+            }
+            if begins_to_pass && !self.claim_needed() && !self.has_more_to_do() {
+                let next = Next::Attempt(self.fresh(self.unused()));
+                return self.end(Outcome::Complete { verified: true }, next);
+            }
         }
         self.reviewed(at, after, Some(check.passed()))
     }
@@ -399,12 +380,9 @@ impl Relay {
     ) -> Option<Outcome> {
         let (passed, status) = self.of_this_task(passed, status);
         let claimed = status == Some(Status::Complete);
-        let claim_needed = self.stage.claim_needed
-            || self.seen.baseline != Baseline::Fails
-            || self.items.is_some();
         match (passed, status, self.wishes.stop) {
             (_, Some(Status::Blocked { question }), _) => Some(Outcome::Blocked { question }),
-            (Some(true), _, _) if claimed || !claim_needed => {
+            (Some(true), _, _) if claimed || !self.claim_needed() => {
                 Some(Outcome::Complete { verified: true })
             }
             (None, _, _) if claimed => Some(Outcome::Complete { verified: false }),
@@ -419,6 +397,12 @@ impl Relay {
             }
             _ => standstill,
         }
+    }
+
+    /// A pass alone does not end the run.
+    pub(super) fn claim_needed(&self) -> bool {
+        let fails = self.seen.baseline == Baseline::Fails;
+        self.stage.claim_needed || !fails || self.items.is_some()
     }
 
     /// Updates the task's status from the list, if the relay works through one.

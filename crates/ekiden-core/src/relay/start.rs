@@ -41,11 +41,12 @@ impl Prompt {
 }
 
 impl Relay {
-    /// Everything is known without a session: before the first, or once a person has ticked the last item.
+    /// Everything is known without a session: before the first, after a resume, or once a person has ticked the last item.
     pub(super) fn begin_work(&mut self, at: Timestamp, passed: Option<bool>) -> Vec<RelayEffect> {
         let list = self.items.as_mut();
         let status = list.and_then(|list| list.begin(passed));
         let outcome = match status {
+            _ if self.has_more_to_do() => None,
             Some(Status::Blocked { question }) => Some(Outcome::Blocked { question }),
             Some(Status::Complete) if passed != Some(false) => Some(Outcome::Complete {
                 verified: passed.is_some(),
@@ -341,6 +342,7 @@ impl Relay {
             open_items: open_items.map(OpenItems::counts),
             vanished: last.map(|last| last.vanished.clone()).unwrap_or_default(),
             stashed: self.seen.stashed(),
+            begins: self.totals.sessions == 0,
         }
     }
 }

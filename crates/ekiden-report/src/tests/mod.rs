@@ -434,6 +434,7 @@ fn each_retry_is_told_also_after_a_resume() {
         run.commit(made()).survey(&[], &[]).check(failed(), "");
         if session == 2 {
             run.event(Event::RunResumed(RunResumed::default()));
+            run.survey(&[], &[]).check(failed(), "");
         }
     }
     let timeline = run.timeline();

@@ -3,7 +3,7 @@
 use ekiden_core::event::{Check, CheckOutcome, Commit};
 use ekiden_core::ids::StageId;
 use ekiden_core::judge::{Warning, WeakenedTest};
-use ekiden_core::relay::{ItemList, Relay};
+use ekiden_core::relay::{Baseline, ItemList, Relay};
 
 use ekiden_report::timeline::{self, Before};
 
@@ -85,7 +85,7 @@ impl Reporter {
                 let entry = Entry::new("first_check")
                     .fields(checked)
                     .fields(needed.then(|| fields! { "claim_needed": true }));
-                Some(entry.line(first_check(&command, check, needed, relay.items.as_ref())))
+                Some(entry.line(first_check(&command, check, relay)))
             }
             Before::Reviewing { session, claimed } => {
                 let veto = claimed && !check.passed();
@@ -164,16 +164,21 @@ fn uncommitted(session: u32, error: &str, tail: &str) -> Vec<Line> {
 }
 
 /// The verification without a session: before the first, or once a person has ticked the last item of a list.
-fn first_check(command: &str, check: &Check, claim_needed: bool, list: Option<&ItemList>) -> Line {
+fn first_check(command: &str, check: &Check, relay: &Relay) -> Line {
     let command = one_line(command);
+    let (claim_needed, list) = (relay.stage.claim_needed, relay.items.as_ref());
     let is_list = list.is_some();
     let claim = match is_list {
         true => "so all items must be done, too",
         false => "so the agent must also say all is done",
     };
     let is_over = list.is_some_and(ItemList::is_over);
+    // What the first result meant still holds after a resume.
+    let is_another = check.passed() != (relay.seen.baseline == Baseline::Passes);
     let what = match &check.outcome {
-        CheckOutcome::Passed | CheckOutcome::Failed { .. } if is_over => check.to_string(),
+        CheckOutcome::Passed | CheckOutcome::Failed { .. } if is_over || is_another => {
+            check.to_string()
+        }
         CheckOutcome::Passed if claim_needed => {
             return Line::attention(format!(
                 "`{command}` passes before the work begins: it does not show whether it is done"

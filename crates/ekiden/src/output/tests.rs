@@ -588,6 +588,28 @@ fn the_end_tells_the_sessions_that_a_person_allowed_meanwhile() {
     assert_eq!(end["sessions_max"], 7);
 }
 
+/// What it said before the first session still holds.
+// shows: REL-08
+#[test]
+fn a_verification_after_a_resume_is_told_plainly_if_it_goes_otherwise_than_the_first() {
+    let (passes, fails) = (CheckOutcome::Passed, CheckOutcome::Failed { code: 1 });
+    for (first, now, told) in [
+        (&fails, &passes, "passed in 41s\n\nverified complete"),
+        (&passes, &fails, "failed in 41s (exit code 1)\nsession 2"),
+        (&fails, &fails, "fails now, so a later pass ends the run"),
+    ] {
+        let mut scenario = Scenario::begin(Some("make test"), false);
+        scenario.check(first.clone(), "");
+        scenario.ends(attempt(1, 1), EndCause::Completed, handoff("BLOCKED"));
+        scenario.check(fails.clone(), "");
+        scenario.event(Event::RunResumed(RunResumed::default()));
+        scenario.check(now.clone(), "");
+        let text = scenario.text();
+        let again = text.rsplit("`make test` ").next().unwrap();
+        assert!(again.starts_with(told), "{text}");
+    }
+}
+
 #[test]
 fn a_claim_that_the_verification_refutes_is_told() {
     let mut scenario = Scenario::begin(Some("make test"), false);

@@ -98,7 +98,7 @@ fn after_a_standstill_a_resume_counts_anew_and_may_change_the_rule() {
     let begin = format!("survey verify:fail {}", same(4));
     check(
         given,
-        &format!("{begin} resume:research"),
+        &format!("{begin} resume:research survey verify:fail"),
         expect![[r#"
             publish, survey
             survey: publish, verify
@@ -145,24 +145,34 @@ fn after_a_standstill_a_resume_counts_anew_and_may_change_the_rule() {
                 after 4.1: verification
             verify:fail: warn 4 repeats 3 (100%, 3 of 3), publish durably, end
                 ended: stuck; next: 5.1
-            resume:research: publish, start 5.1
+            resume:research: publish, survey
+                before: survey
+            survey: publish, verify
+                before: verification
+            verify:fail: publish, start 5.1
                 at work: 5.1
         "#]],
     );
     assert_eq!(
-        after(given, &format!("{begin}resume {}", same(2)))
-            .run
-            .outcome(),
+        after(
+            given,
+            &format!("{begin}resume survey verify:fail {}", same(2))
+        )
+        .run
+        .outcome(),
         None
     );
     assert!(
-        after(given, &format!("{begin}resume {}", same(3)))
-            .run
-            .outcome()
-            .is_some()
+        after(
+            given,
+            &format!("{begin}resume survey verify:fail {}", same(3))
+        )
+        .run
+        .outcome()
+        .is_some()
     );
     assert!(
-        after(given, &format!("{begin}resume:stall=1 {}", same(1)))
+        after(given, &format!("{begin}resume:stall=1 survey verify:fail {}", same(1)))
             .run
             .outcome()
             .is_some()

@@ -521,6 +521,8 @@ fn a_run_from_an_earlier_session_knows_what_that_one_left() {
     let track = before.branch(true, true);
     assert_eq!(track.relay().knowledge.core, before.relay().knowledge.core);
     assert_eq!(notes(&track), notes(&before));
+    // Nobody has looked at what that session did.
+    assert!(!track.prompt().contains("Commits since"));
     expect![[r##"
         # Now
 

@@ -3,6 +3,7 @@
 use expect_test::expect;
 
 use super::{after, check};
+use crate::limits;
 
 // shows: RUN-11
 #[test]
@@ -524,6 +525,102 @@ fn an_answer_continues_a_blocked_run_and_stands_in_the_next_prompt_as_the_users(
     // Nobody asked: the words would answer nothing.
     let track = after("max=3", "well ctrl-c ends:killed resume:answer=blue");
     assert!(!track.prompt().contains("blue"));
+}
+
+/// Nobody says them again.
+// shows: REL-25, REL-35, REL-06
+#[test]
+fn words_stay_in_the_prompts_until_a_session_has_handed_off() {
+    const LOST: &str = "up works ends:full";
+    let mut track = after(
+        "max=90",
+        &format!(
+            "up works writes:blocked turn ends:done resume:answer=blue {LOST} up works say:red ends:full"
+        ),
+    );
+    for _ in 0..2 {
+        let prompt = track.prompt();
+        let (_, words) = prompt.split_once("# From the user\n").unwrap();
+        assert!(words.contains("?\nblue\nred\n"), "{prompt}");
+        assert_eq!(words.matches("blue").count(), 1, "{prompt}");
+        track.words(LOST);
+    }
+    track.words("well");
+    assert!(!track.prompt().contains("# From the user"));
+    // However many there are.
+    let long = format!("say:{}", "x".repeat(limits::OPERATOR_CHARS_MAX));
+    for _ in 0..20 {
+        track.words(&format!("up works {long} ends:full"));
+    }
+    let prompt = track.prompt();
+    let (_, words) = prompt.split_once("# From the user\n").unwrap();
+    assert!(
+        words.len() < 3 * limits::OPERATOR_CHARS_MAX,
+        "{}",
+        words.len()
+    );
+}
+
+/// Meanwhile a person may have changed both.
+// shows: RUN-11, REL-08
+#[test]
+fn a_resume_looks_at_the_tree_and_the_check_again() {
+    const STOPPED: &str = "survey verify:fail well survey:one verify:fail resume";
+    check(
+        "git check max=1",
+        &format!("{STOPPED} survey:two verify:other"),
+        expect![[r#"
+            publish, survey
+            survey: publish, verify
+                before: verification
+            verify:fail: publish, start 1.1
+                at work: 1.1
+            up: -
+            turn: close
+            ends:done: publish, survey, archive 1.1
+                after 1.1: survey
+            survey:one: publish, verify
+                after 1.1: verification
+            verify:fail: publish durably, end
+                ended: session limit; next: 2.1
+            resume: publish, survey
+                before: survey
+            survey:two: publish, verify
+                before: verification
+            verify:other: publish, start 2.1
+                at work: 2.1
+        "#]],
+    );
+    let track = after(
+        "git check max=1",
+        &format!("{STOPPED} survey:two verify:other"),
+    );
+    let prompt = track.prompt();
+    let measured = "began:\n¦ two\n¦ one\nChanged";
+    assert!(prompt.contains(measured), "{prompt}");
+    assert!(prompt.contains("(exit code 2)"), "{prompt}");
+}
+
+/// Where a pass alone ends a run, it does so without a session.
+// shows: RUN-11, REL-08
+#[test]
+fn a_check_that_passes_after_a_resume_ends_the_run_unless_there_is_more_to_do() {
+    let told = |given: &str, first: &str, resume: &str| {
+        let events =
+            format!("survey verify:{first} well survey verify:fail {resume} survey verify:pass");
+        after(given, &events).told()
+    };
+    let ends = |told: String| told.ends_with("ended: verified complete; next: 2.1\n");
+    const GIVEN: &str = "git check max=1";
+    assert!(ends(told(GIVEN, "fail", "resume")));
+    assert!(!ends(told(GIVEN, "pass", "resume")), "the claim is needed");
+    assert!(!ends(told("git check claim max=1", "fail", "resume")));
+    assert!(!ends(told("git check reviewed max=1", "fail", "resume")));
+    assert!(!ends(told(GIVEN, "fail", "say:blue resume")));
+    assert!(!ends(told(GIVEN, "fail", "resume:task=docs")));
+    let gone = "survey verify:fail well survey verify:fail resume survey verify:absent";
+    let track = after(GIVEN, gone);
+    assert!(track.told().ends_with("at work: 2.1\n"), "{}", track.told());
 }
 
 /// As a worker of a fleet does: no agent there has the earlier conversations.

@@ -133,7 +133,7 @@ fn a_reviewer_hears_what_the_user_told_the_sessions() {
 fn the_reviewer_of_a_follow_up_hears_no_answer_to_a_question_about_the_old_task() {
     let claim = "up works writes:claim turn ends:done survey verify:pass survey";
     let answered = format!(
-        "survey verify:fail up works writes:blocked turn ends:done survey verify:fail resume:answer=blue {claim}"
+        "survey verify:fail up works writes:blocked turn ends:done survey verify:fail resume:answer=blue survey verify:fail {claim}"
     );
     let mut track = after("git check reviewed", &answered);
     assert!(track.prompt().contains("blue"), "{}", track.told());
@@ -151,7 +151,7 @@ fn the_reviewer_of_a_follow_up_hears_no_answer_to_a_question_about_the_old_task(
 fn who_waived_the_review_of_the_old_task_waived_none_of_the_follow_up() {
     let claim = "up works writes:claim turn ends:done survey verify:pass";
     let waived = format!(
-        "survey verify:fail up works writes:blocked turn ends:done survey verify:fail resume:unreviewed {claim}"
+        "survey verify:fail up works writes:blocked turn ends:done survey verify:fail resume:unreviewed survey verify:fail {claim}"
     );
     let mut track = after("git check reviewed", &waived);
     let complete = Outcome::Complete { verified: true };

@@ -288,20 +288,22 @@ fn blocked_ends_the_run_and_can_go_on() {
 fn a_question_comes_before_a_pass() {
     check(
         "check",
-        "verify:fail up works writes:blocked turn ends:done verify:pass resume",
+        "verify:fail up works writes:blocked turn ends:done verify:pass resume verify:pass",
         expect![[r#"
-        publish, verify
-        verify:fail: publish, start 1.1
-            at work: 1.1
-        up: -
-        turn: close
-        ends:done: publish, verify, archive 1.1
-            after 1.1: verification
-        verify:pass: publish durably, end
-            ended: blocked; next: 2.1
-        resume: publish, start 2.1
-            at work: 2.1
-    "#]],
+            publish, verify
+            verify:fail: publish, start 1.1
+                at work: 1.1
+            up: -
+            turn: close
+            ends:done: publish, verify, archive 1.1
+                after 1.1: verification
+            verify:pass: publish durably, end
+                ended: blocked; next: 2.1
+            resume: publish, verify
+                before: verification
+            verify:pass: publish, start 2.1
+                at work: 2.1
+        "#]],
     );
 }
 
@@ -492,7 +494,7 @@ fn a_veto_is_told_once_with_the_checks_output() {
 fn a_stop_does_not_swallow_the_veto() {
     let track = after(
         "check",
-        "verify:fail up works ctrl-c writes:claim turn ends:done verify:fail resume",
+        "verify:fail up works ctrl-c writes:claim turn ends:done verify:fail resume verify:fail",
     );
     assert!(
         track.prompt().contains("but the check failed"),

@@ -357,7 +357,7 @@ fn a_gentle_stop_of_a_session_still_has_it_reviewed() {
 fn a_gentle_stop_ends_after_the_review_with_the_next_session_ahead() {
     check(
         "git check",
-        "survey verify:fail up works ctrl-c heard writes turn ends:done survey verify:fail resume",
+        "survey verify:fail up works ctrl-c heard writes turn ends:done survey verify:fail resume survey verify:fail",
         expect![[r#"
             publish, survey
             survey: publish, verify
@@ -374,7 +374,11 @@ fn a_gentle_stop_ends_after_the_review_with_the_next_session_ahead() {
                 after 1.1: verification
             verify:fail: publish durably, end
                 ended: stopped gently; next: 2.1
-            resume: publish, start 2.1
+            resume: publish, survey
+                before: survey
+            survey: publish, verify
+                before: verification
+            verify:fail: publish, start 2.1
                 at work: 2.1
         "#]],
     );

@@ -477,19 +477,21 @@ fn a_session_that_was_refused_and_changed_nothing_ends_the_run_without_a_rescue(
     );
     check(
         "git",
-        "survey up works ends:denied survey resume",
+        "survey up works ends:denied survey resume survey",
         expect![[r#"
-        publish, survey
-        survey: publish, start 1.1
-            at work: 1.1
-        up: -
-        ends:denied: publish, survey, archive 1.1
-            after 1.1: survey
-        survey: publish durably, end
-            ended: denied Bash(make:*); next: 2.1
-        resume: publish, start 2.1
-            at work: 2.1
-    "#]],
+            publish, survey
+            survey: publish, start 1.1
+                at work: 1.1
+            up: -
+            ends:denied: publish, survey, archive 1.1
+                after 1.1: survey
+            survey: publish durably, end
+                ended: denied Bash(make:*); next: 2.1
+            resume: publish, survey
+                before: survey
+            survey: publish, start 2.1
+                at work: 2.1
+        "#]],
     );
 }
 
