@@ -5,7 +5,7 @@
 //! nothing waits for it: it ends with the process.
 
 use ekiden_core::text::in_full;
-use std::io::{self, IsTerminal as _};
+use std::io::{self, BufRead as _, IsTerminal as _};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
@@ -35,6 +35,9 @@ use crate::settings::environment::Environment;
 use crate::settings::flags::{Changing, Typed};
 use crate::settings::given::Given;
 use crate::settings::{agents, chosen, form};
+
+/// How often what is typed may end. If the terminal is gone, every read ends.
+const ENDS_MAX: usize = 1_000;
 
 /// Somebody must be able to see the countdown and to type.
 pub fn check(invocation: &Invocation, interface: Interface) -> Result<(), Failure> {
@@ -81,8 +84,10 @@ pub fn listen(workspace: &Workspace, run: &RunId) -> Receiver<String> {
     let is_of_run = agents_of(workspace, run);
     let (errors, heard) = mpsc::channel();
     thread::spawn(move || {
-        for line in io::stdin().lines().map_while(Result::ok) {
-            let meant = meaning(&line, &is_of_run);
+        let lines = || io::stdin().lock().split(b'\n').map_while(Result::ok);
+        // ctrl-d ends a read, not the terminal.
+        for line in (0..ENDS_MAX).flat_map(|_| lines()) {
+            let meant = meaning(&String::from_utf8_lossy(&line), &is_of_run);
             let taken = meant.and_then(|steering| send(&sender, steering));
             if taken.is_err_and(|error| errors.send(error).is_err()) {
                 break;

@@ -234,13 +234,15 @@ impl<'a> Live<'a> {
             return;
         }
         for line in &entry.lines {
-            match entry.stage.as_ref().zip(self.stage_columns) {
-                Some((stage, columns)) => {
-                    let line = line.clone().under(stage.as_str(), columns);
-                    shown.output.line(&line);
-                }
-                None => shown.output.line(line),
-            }
+            shown.output.line(self.of(entry.stage.as_ref(), line));
+        }
+    }
+
+    /// A line of a stage; in a plan, under its id.
+    fn of(&self, stage: Option<&StageId>, line: &Line) -> Line {
+        match stage.zip(self.stage_columns) {
+            Some((stage, columns)) => line.clone().under(stage.as_str(), columns),
+            None => line.clone(),
         }
     }
 
@@ -252,11 +254,9 @@ impl<'a> Live<'a> {
         if self.has_view {
             return shown.draw();
         }
-        // A moving line would overwrite what is being typed.
-        let is_paused = shown.board.first().is_some_and(RelayProgress::is_paused);
-        let typing = self.typed.is_some() && is_paused;
         let line = shown.board.line(self.now, &self.reporter.zone);
-        match line.filter(|_| !typing) {
+        // A moving line would overwrite what is being typed.
+        match line.filter(|_| self.typed.is_none()) {
             Some(line) => shown.output.draw(&[line]),
             None => shown.output.erase(),
         }
@@ -354,7 +354,8 @@ impl Observer for Live<'_> {
         let mut shown = self.shown();
         if self.verbose && !shown.output.is_held() {
             let lines = activity::lines(&activity);
-            lines.iter().for_each(|line| shown.output.line(line));
+            let lines = lines.iter().map(|line| self.of(Some(stage), line));
+            lines.for_each(|line| shown.output.line(line));
         }
         drop(shown);
         let since = Some(self.now);

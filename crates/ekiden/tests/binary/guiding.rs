@@ -29,7 +29,7 @@ fn a_person_holds_the_countdown_tells_limits_and_quits() {
     shows(&mut pty, "held before session 2");
     pty.press("leave the docs alone\n").unwrap();
     shows(&mut pty, "the next session will read: ");
-    pty.press("-m many\n").unwrap();
+    pty.press("\u{4}-m many\n").unwrap();
     shows(&mut pty, "must be a whole number");
     pty.press("-m 3\n").unwrap();
     shows(&mut pty, "up to session 4");
@@ -43,6 +43,8 @@ fn a_person_holds_the_countdown_tells_limits_and_quits() {
         pty.written()
     );
     shows(&mut pty, "ekiden resume");
+    // Nothing moves where somebody types.
+    assert!(!pty.written().contains("\u{1b}[J"), "{}", pty.written());
     assert!(
         environment
             .kept(2, "prompt.md")
