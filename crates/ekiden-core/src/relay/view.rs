@@ -2,7 +2,7 @@
 
 use super::{Next, Phase, Purpose, Relay, ReviewStep, Session};
 use crate::agent::AgentSpec;
-use crate::handoff::{HandoffFiles, Inspection, inspect_after};
+use crate::handoff::{HandoffFiles, Inspection, OpenItems, inspect_after};
 use crate::ids::{AttemptId, AttemptNumber, ConversationId, SessionNumber};
 use crate::outcome::Outcome;
 use crate::time::Timestamp;
@@ -38,6 +38,21 @@ impl Relay {
                 last.unwrap_or(SessionNumber::FIRST)
             }
         }
+    }
+
+    /// The items in the last handoff, even if a stop came before the handoff was taken.
+    pub fn open_items(&self) -> Option<&OpenItems> {
+        let mut items = self.last.as_ref().and_then(|last| last.open_items.as_ref());
+        if let Phase::Ended {
+            next: Next::Review(Some(end)),
+            ..
+        } = &self.phase
+            && self.items.is_none()
+        {
+            let (Ok(left) | Err(left)) = end.handoff.as_ref().map_err(|left| &**left);
+            items = left.open_items.as_ref().or(items);
+        }
+        items
     }
 
     /// The purpose of the session that is working, or waits to begin.

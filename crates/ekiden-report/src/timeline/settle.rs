@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use ekiden_core::ids::StageId;
 use ekiden_core::outcome::Outcome;
 use ekiden_core::plan::{StageEnd, StageState};
+use ekiden_core::relay::Relay;
 use ekiden_core::run::Run;
 use ekiden_core::text::short;
 
@@ -48,8 +49,8 @@ impl Timeline {
             (stage.state, stage.why) = state(run, &stage.id);
             stage.tries = run.plan().tries(&stage.id);
             stage.question = questions.get(&stage.id).cloned();
-            let last = run.relay(&stage.id).and_then(|relay| relay.last.as_ref());
-            stage.items = last.and_then(|last| last.open_items.clone());
+            let items = run.relay(&stage.id).and_then(Relay::open_items);
+            stage.items = items.cloned();
         }
     }
 

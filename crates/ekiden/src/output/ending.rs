@@ -178,7 +178,7 @@ impl Ending {
 impl Ended<'_> {
     /// Done and open items of the last handoff, if it lists them; in a plan those of all stages together.
     fn items(&self) -> Option<(usize, usize)> {
-        let lists = relays(self.run).filter_map(|relay| relay.last.as_ref()?.open_items.as_ref());
+        let lists = relays(self.run).filter_map(Relay::open_items);
         lists
             .map(|items| (items.done.len(), items.open.len()))
             .reduce(|(done, open), (more, others)| (done + more, open + others))

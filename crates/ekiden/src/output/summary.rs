@@ -86,7 +86,7 @@ impl Summary {
                 .and_then(|relay| relay.knowledge.core.last())
                 .map(|fact| one_line(&fact.text)),
             open: first.and_then(|relay| {
-                let items = relay.last.as_ref()?.open_items.as_ref()?;
+                let items = relay.open_items()?;
                 Some(Open {
                     count: items.open.len(),
                     done: items.done.len(),

@@ -34,6 +34,7 @@ use super::reporter::Reporter;
 use super::session::Left;
 use super::sessions::Sessions;
 use super::shown_work_dir::ShownWorkDir;
+use super::summary::Summary;
 use super::{Output, Writer, problems};
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -608,6 +609,19 @@ fn a_verification_after_a_resume_is_told_plainly_if_it_goes_otherwise_than_the_f
         let again = text.rsplit("`make test` ").next().unwrap();
         assert!(again.starts_with(told), "{text}");
     }
+}
+
+/// A stop that came before the handoff was looked at does not hide what it lists.
+// shows: UIX-03
+#[test]
+fn the_end_counts_the_items_of_a_handoff_that_a_stop_overtook() {
+    let mut scenario = Scenario::begin(None, true);
+    scenario.survey(&[]);
+    scenario.event(Event::StopRequested(StopRequest::Now { signal: 2 }));
+    scenario.ends(attempt(1, 1), EndCause::Stopped, handoff("IN_PROGRESS"));
+    let text = scenario.text();
+    assert!(text.contains(" · 1 of 2 items done"), "{text}");
+    assert!(Summary::of(&scenario.run).open.is_some());
 }
 
 #[test]
