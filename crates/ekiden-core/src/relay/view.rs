@@ -78,15 +78,21 @@ impl Relay {
         workers.chain(self.settings.reviewer.as_deref())
     }
 
-    /// The name, for people, of the agent that works in it, if the run has fallbacks.
-    pub fn one_of_several(&self) -> Option<String> {
-        self.candidates.has_others().then(|| self.agent().label())
+    /// Others than the run's own agent may work in it.
+    fn has_several(&self) -> bool {
+        self.candidates.has_others() || self.stage.part.agent.is_some()
     }
 
-    /// The agents of finished attempts, if the run has fallbacks.
+    /// The name, for people, of the agent that works in it, if it need not be the run's own.
+    pub fn one_of_several(&self) -> Option<String> {
+        let is_named = self.has_several() || self.purpose() == Purpose::Review;
+        is_named.then(|| self.agent().label())
+    }
+
+    /// The agents of finished attempts, if they need not be the run's own.
     pub fn worked(&self) -> impl Iterator<Item = &str> {
-        let has_others = self.candidates.has_others();
-        self.spent_by.agents().filter(move |_| has_others)
+        let has_several = self.has_several();
+        self.spent_by.agents().filter(move |_| has_several)
     }
 
     /// The number of the last session that may begin.

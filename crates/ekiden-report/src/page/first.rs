@@ -109,16 +109,14 @@ impl View<'_> {
         };
         let mut agents = Vec::new();
         for (_, session) in timeline.sessions() {
-            agents.extend(
-                session
-                    .agent
-                    .as_deref()
-                    .filter(|name| !agents.contains(name)),
-            );
+            let name = session.agent.as_ref().unwrap_or(&timeline.agent).as_str();
+            agents.extend((!agents.contains(&name)).then_some(name));
         }
         let agent = Text::own(of);
         match &timeline.model {
-            _ if !agents.is_empty() => agent.and_said(&agents.join(", ")),
+            _ if agents.iter().any(|name| *name != timeline.agent) => {
+                agent.and_said(&agents.join(", "))
+            }
             Some(model) => agent.and_said(&timeline.agent).and(" ").and_said(model),
             None => agent.and_said(&timeline.agent),
         }

@@ -357,10 +357,7 @@ impl Reporter {
         let item = item.filter(|_| start.purpose == Purpose::Work);
         let (session, attempt) = (start.attempt.session.get(), start.attempt.attempt.get());
         let relay = run.relay(stage);
-        let agent = match start.purpose {
-            Purpose::Work => relay.and_then(Relay::one_of_several),
-            Purpose::Review => relay.map(|relay| relay.agent().name.clone()),
-        };
+        let agent = relay.and_then(Relay::one_of_several);
         let by = agent.as_deref().map(one_line).unwrap_or_default();
         let clock = self.clock(run);
         let mut rest = match start.purpose {
