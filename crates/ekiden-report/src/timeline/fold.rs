@@ -9,7 +9,7 @@ use ekiden_core::event::{
 };
 use ekiden_core::handoff::Status;
 use ekiden_core::ids::{AttemptId, StageId};
-use ekiden_core::outcome::WaitCause;
+use ekiden_core::outcome::{Outcome, WaitCause};
 use ekiden_core::prompt::Author;
 use ekiden_core::record::Record;
 use ekiden_core::relay::{Phase, Purpose, Relay};
@@ -212,7 +212,10 @@ impl Timeline {
         };
         match outcome {
             TaskOutcome::Surveyed { survey: Err(error) } => {
-                self.note(Some(place), number, Kind::Survey, error.clone());
+                // A stop cancels it.
+                if !matches!(relay.outcome(), Some(Outcome::Stopped { .. })) {
+                    self.note(Some(place), number, Kind::Survey, error.clone());
+                }
             }
             TaskOutcome::Surveyed { survey: Ok(survey) } => {
                 // Once a reviewer has come after it, the tree holds what that one left, too.

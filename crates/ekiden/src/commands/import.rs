@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use clap::Args;
+use ekiden_core::handoff::Marker;
 use ekiden_core::renewal::StartingPoint;
 use ekiden_core::settings::Imported;
 use ekiden_engine::history;
@@ -22,7 +23,7 @@ use crate::import::{Became, Conversion, cleave, handoffs, plan, ralph, sessions}
 use crate::output::json::Fields;
 use crate::output::line::{Line, Tone, one_line};
 use crate::output::{Output, phrase};
-use crate::plan::read;
+use crate::plan::read::{self, ManifestFile};
 use crate::settings::approval::Approvals;
 use crate::settings::chosen;
 use crate::settings::file::{self, SettingsFile};
@@ -78,12 +79,17 @@ pub fn import(args: &ImportArgs, output: &mut Output) -> Result<Exit, Failure> {
     // Everything is read before anything is written.
     let foreign = settings::foreign(&source, environment)?;
     let (documents, not_documents) = handoffs::documents(&source)?;
-    let marker = invocation.given.need(&table::COMPLETION_MARKER)?;
+    // Their relay ended with their own word.
+    let marker = foreign.iter().find_map(|foreign| match &foreign.wish {
+        Wish::Set("completion_marker", word) => Marker::try_from(word.clone()).ok(),
+        Wish::Set(..) | Wish::Nothing(_) => None,
+    });
+    let marker = marker.map_or_else(|| invocation.given.need(&table::COMPLETION_MARKER), Ok)?;
     let (plans, halves) = plan::begun(&source)?;
     let relay = cleave::left(&source, &marker)?;
     let earlier = relay.as_ref();
     let earlier = earlier.map(|left| (left.hash.clone(), Rc::clone(&left.earlier)));
-    let (work, found) = work(plans, relay, args, &workspace)?;
+    let (work, found) = work(plans, relay, args, (&invocation, &workspace))?;
     let mut task = None;
     if !args.dry_run {
         if let Some(UnfinishedWork::Relay(left)) = &work {
@@ -103,7 +109,7 @@ pub fn import(args: &ImportArgs, output: &mut Output) -> Result<Exit, Failure> {
     conversions.extend(halves);
     conversions.extend(found);
     let readable = if let (Some(UnfinishedWork::Plan(begun)), true) = (&work, args.dry_run) {
-        check_plan(begun, &invocation, &workspace)
+        read_plan(begun, &invocation, &workspace).map(drop)
     } else {
         Ok(())
     };
@@ -169,7 +175,7 @@ fn work(
     plans: Vec<plan::Begun>,
     relay: Option<cleave::Left>,
     args: &ImportArgs,
-    workspace: &Workspace,
+    (invocation, workspace): (&Invocation, &Workspace),
 ) -> Result<(Option<UnfinishedWork>, Vec<Conversion>), Failure> {
     if args.task.is_some() && relay.is_none() {
         let text = "cannot import with `--task`: no relay of cleave left anything there";
@@ -187,14 +193,16 @@ fn work(
     };
     for plan in plans {
         let (of, done) = (&plan.done.imported, plan.done.stages.len());
-        let was = format!(
-            "{}: {done} of {} done",
-            of.from,
-            phrase::count(plan.stages as u64, "stage")
-        );
+        // Its state may not name every stage. What is wrong with its manifest ends the import.
+        let read = read_plan(&plan, invocation, workspace);
+        let all = read
+            .as_ref()
+            .map_or(plan.stages, |read| read.document.stages.len());
+        let all_told = phrase::count(all as u64, "stage");
+        let was = format!("{}: {done} of {all_told} done", of.from);
         let became = match known(&of.hash)? {
             Some(run) => Became::Known(format!("run {run}")),
-            None if done == plan.stages => {
+            None if done >= all && read.is_ok() => {
                 Became::Nothing("nothing of it is left to do".to_owned())
             }
             None if work.is_some() => later(&of.from),
@@ -267,14 +275,13 @@ fn take_documents(
 }
 
 /// Finds the faults in a manifest that would make the import fail at its end.
-fn check_plan(
+fn read_plan(
     begun: &plan::Begun,
     invocation: &Invocation,
     workspace: &Workspace,
-) -> Result<(), Failure> {
+) -> Result<ManifestFile, Failure> {
     let settings = chosen::settings(&invocation.given, &invocation.here)?;
-    read::read(&begun.manifest, &invocation.given, &settings, workspace)?;
-    Ok(())
+    read::read(&begun.manifest, &invocation.given, &settings, workspace)
 }
 
 fn take_plan(

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 
 use ekiden_core::hash::sha256_hex;
 use ekiden_core::ids::StageId;
-use ekiden_core::limits::RETRIES_MAX;
 use ekiden_core::manifest::{Manifest, Take};
 use ekiden_core::settings::{Imported, StageUsage};
 use ekiden_core::time::Millis;
@@ -41,8 +40,6 @@ pub struct Begun {
 pub struct Done {
     /// Finished stages: their ids here, and their names there.
     pub stages: BTreeMap<String, String>,
-    /// How often a stage is retried, if the other program's settings say so.
-    pub retries: Option<u32>,
     /// What finished stages of CASM passed on: files from the project's directory, named
     /// `<stage>-<title>.md`.
     pub handoffs: Vec<String>,
@@ -78,9 +75,6 @@ pub fn begun(source: &Source) -> Result<(Vec<Begun>, Vec<Conversion>), Failure> 
             continue;
         };
         let names = finished(dir, &text, stages, done);
-        let casm = source.object(".casmrc.json")?.unwrap_or_default();
-        let retries = casm.get("maxRetriesPerSession").filter(|_| dir == CASM);
-        let retries = retries.and_then(Value::as_u64);
         let (mut handoffs, mut left) = (Vec::new(), BTreeMap::new());
         if dir == CASM {
             handoffs = all_handoffs(source)?;
@@ -91,13 +85,13 @@ pub fn begun(source: &Source) -> Result<(Vec<Begun>, Vec<Conversion>), Failure> 
         }
         let shared = format!("{dir}/shared/KNOWLEDGE.md");
         let of = format!("{text}\0{names:?}");
+        let finished = stages.iter().filter(|(name, _)| names.contains(*name));
+        let took = finished.filter_map(took).collect();
         plans.push(Begun {
             manifest: source.dir.join(manifest),
             stages: stages.len(),
             done: Done {
                 stages: names.into_iter().map(|name| (id_of(&name), name)).collect(),
-                retries: retries
-                    .map(|number| u32::try_from(number).unwrap_or(u32::MAX).min(RETRIES_MAX)),
                 handoffs,
                 knowledge: source.text(&shared)?.map(|_| shared),
                 left,
@@ -105,7 +99,7 @@ pub fn begun(source: &Source) -> Result<(Vec<Begun>, Vec<Conversion>), Failure> 
                     from: dir.to_owned(),
                     hash: sha256_hex(of.as_bytes()),
                     sessions: Vec::new(),
-                    stages: stages.iter().filter_map(took).collect(),
+                    stages: took,
                 },
             },
         });
@@ -167,7 +161,7 @@ fn left_by(source: &Source, name: &str) -> Result<Vec<String>, Failure> {
     Ok(left)
 }
 
-/// How long a session took according to CASM.
+/// How long a finished session took according to CASM.
 fn took((id, stage): (&String, &Value)) -> Option<(StageId, StageUsage)> {
     let result = stage.get("result")?;
     let figure = |name: &str| result.get(name).and_then(Value::as_u64).unwrap_or(0);
@@ -218,7 +212,6 @@ impl Done {
             if self.stages.contains_key(stage.id.as_str()) && stage.verification.is_some() {
                 stage.part.take = Take::Assume;
             }
-            stage.part.retries = self.retries.unwrap_or(stage.part.retries);
         }
     }
 }

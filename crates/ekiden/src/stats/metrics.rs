@@ -164,7 +164,8 @@ impl RunMetrics {
         }
         self.compacted.part += compacted(&timeline.problems);
         self.compacted.of += timeline.sessions().count() as u64;
-        if let Some(outcome) = outcome {
+        // An imported run is over before it begins.
+        if let Some(outcome) = outcome.filter(|_| timeline.begun() > 0) {
             let is_done = matches!(outcome, Outcome::Undelivered { .. }) || outcome.is_complete();
             self.complete.count(is_done);
         }

@@ -522,7 +522,8 @@ fn casm(third: &str) -> Environment {
         ".casm/state.json",
         r#"{"projectDir": "/home/me", "manifestPath": ".casm/manifest.json", "startedAt": "2026-01-05T10:00:00Z", "sessions": {
             "S01": {"status": "completed", "result": {"success": true, "tokensUsed": 9000, "attempts": 1, "duration": 60000}},
-            "S02": {"status": "running"}, "S03": {"status": "pending"}}}"#,
+            "S02": {"status": "running", "result": {"success": false, "tokensUsed": 2200, "attempts": 1, "duration": 3000}},
+            "S03": {"status": "pending"}}}"#,
     );
     environment.write(".casmrc.json", r#"{"maxRetriesPerSession": 1}"#);
     environment.write(
@@ -562,6 +563,9 @@ fn a_plan_half_done_continues_and_what_is_done_counts_if_its_validation_passes()
         row.contains("1:00") && row.contains("9k") && row.contains("before the import"),
         "{status}"
     );
+    assert_eq!(status.matches("before the import").count(), 1, "{status}");
+    let stats = environment.told(&["stats"]);
+    assert!(!stats.contains("0 of 1)"), "{stats}");
     environment.run(&["resume"]).expect(0);
     assert_eq!(environment.read("S03.txt"), "made\n");
     let prompt = environment
@@ -611,9 +615,13 @@ fn a_check_that_the_import_cuts_off_runs_again() {
 #[test]
 fn a_stage_that_only_its_program_calls_done_does_not_count() {
     let environment = casm("command");
+    environment.write(".casmrc.json", r#"{"maxRetriesPerSession": 3}"#);
     environment
         .run(&[&REHEARSAL[..], &["--yes"]].concat())
         .expect(0);
+    let stages = &environment.log()[0]["event"]["manifest"]["stages"];
+    let retries = &stages[1]["part"]["retries"];
+    assert_eq!(retries, 2, "more than the user's waits for approval");
     let said = environment.run(&["resume"]);
     assert!(
         said.to_string().contains("S01") && !said.to_string().contains("complete ("),
@@ -800,6 +808,19 @@ fn a_session_that_casm_skipped_counts_unless_what_it_needs_failed() {
         let told = format!(".casm: {done} stages done");
         assert!(said.contains(&told), "{states:?}: {said}");
     }
+    let environment = casm("command");
+    let state = r#"{"sessions": {"S01": {"status": "completed"}}}"#;
+    environment.write(".casm/state.json", state);
+    let said = environment.told(&["import", "--dry-run"]);
+    let told = ".casm: 1 of 3 stages done             a run;";
+    assert!(said.contains(told), "{said}");
+    environment.write(
+        ".casm/manifest.json",
+        r#"{"project": "Parts", "sessions": ["#,
+    );
+    let said = environment.run(&["import", "--dry-run"]);
+    assert!(!said.stdout.contains("nothing of it is left"), "{said}");
+    said.expect(65);
 }
 
 // shows: RUN-15
@@ -840,6 +861,9 @@ fn what_says_that_the_work_before_is_complete_says_nothing_of_this() {
         assert!(is_complete(complete), "{complete}");
         assert!(!is_complete(&format!("{complete}; {old}")), "{complete}");
     }
+    let own = "echo 'STATUS: MIGRATION_DONE' > .cleave/PROGRESS.md
+        echo '{\"completion_marker\": \"MIGRATION_DONE\"}' > .cleave/status.json";
+    assert!(is_complete(own), "its own word counts");
 }
 
 // shows: RUN-15
