@@ -84,9 +84,10 @@ impl Metrics {
             } => {
                 let agent = name("gen_ai.agent.name", agent);
                 let left = left.unwrap_or(Left::Nothing);
+                let hands_off = matches!(left, Left::Handoff | Left::Completion | Left::Question);
                 let what: KeyValue = word("ekiden.session.left", variant(&left));
                 self.sessions.add(1, &[agent.clone(), what]);
-                if let Some(tokens) = context_tokens.filter(|_| left != Left::Nothing) {
+                if let Some(tokens) = context_tokens.filter(|_| hands_off) {
                     self.context.record(tokens, &[agent]);
                 }
             }

@@ -6,6 +6,8 @@ use ekiden_core::text::short;
 
 use super::WORDS_CHARS_MAX;
 
+/// Where a rescue begins, in place of an agent's notes or below them.
+const RESCUED: &str = "Rescue: ";
 const HANDOFF_CHARS_MAX: usize = 10_000;
 /// The number of newest sessions per stage whose words are kept: a page shows no more.
 pub(super) const HANDOFFS_KEPT: usize = 41;
@@ -52,8 +54,9 @@ impl Words {
             said(text, heading.name()).map(|words| short(&words, WORDS_CHARS_MAX))
         };
         let (progress, mut next_prompt) = (notes.progress.as_str(), notes.next_prompt.as_str());
-        if notes.by == Author::Rescue {
-            next_prompt = "";
+        if notes.by != Author::Agent {
+            // The rest is ekiden's.
+            next_prompt = next_prompt.split(RESCUED).next().unwrap_or_default();
         }
         Self {
             by: notes.by,
@@ -69,5 +72,33 @@ impl Words {
                 .trim()
                 .to_owned(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // shows: UIX-05
+    #[test]
+    fn what_a_rescue_adds_is_not_the_agents_own() {
+        let [works, avoid] = [Heading::WhatWorks, Heading::WhatToAvoid].map(Heading::name);
+        let own = format!("## {works}\n\nOne file each.\n\n");
+        let nothing = "Nothing is recorded.";
+        let rescue = format!(
+            "Rescue: it is not complete.\n\n## {works}\n\n{nothing}\n\n## {avoid}\n\n{nothing}\n"
+        );
+        let words = |by, next_prompt: String| {
+            let progress = String::new();
+            let words = Words::of(&Notes {
+                by,
+                progress,
+                next_prompt,
+            });
+            (words.works, words.avoid)
+        };
+        let [ours, both] = ["", &own].map(|own| words(Author::Both, format!("{own}{rescue}")));
+        assert_eq!(ours, (None, None));
+        assert_eq!(both, (Some("One file each.".to_owned()), None));
     }
 }

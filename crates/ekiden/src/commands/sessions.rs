@@ -174,7 +174,9 @@ impl Row<'_> {
                 (Tone::Attention, text.to_owned())
             }
             (State::Ended, Some((left, cause))) => match left {
-                _ if self.session.told.is_rescued => (Tone::Attention, format!("rescued: {cause}")),
+                Left::Handoff | Left::Nothing if self.session.told.is_rescued => {
+                    (Tone::Attention, format!("rescued: {cause}"))
+                }
                 Left::Handoff => (Tone::Plain, "handed off".to_owned()),
                 Left::Completion if self.session.is_vetoed() => {
                     (Tone::Attention, "says all is done; vetoed".to_owned())

@@ -127,7 +127,7 @@ fn what_a_script_cannot_be_held_to_is_told_before_it_starts() {
 #[test]
 fn what_a_stages_script_cannot_be_held_to_is_told_before_the_plan_begins() {
     let environment = repository();
-    environment.script("agent.sh", "exit 1\n");
+    environment.script("agent.sh", "echo works here\nexit 1\n");
     let agent = environment.dir().join("agent.sh");
     let agent = format!("[agents.script]\nkind = \"exec\"\ncommand = [{agent:?}]\n");
     environment.write("../home/.config/ekiden/config.toml", &agent);
@@ -138,9 +138,13 @@ fn what_a_stages_script_cannot_be_held_to_is_told_before_the_plan_begins() {
     ];
     environment.write("plan.toml", &plan(&stages));
     environment.commit_all();
-    let told = environment.told(&[&EXECUTE[..], &["--run-budget", "1"]].concat());
+    let told = environment.told(&[&EXECUTE[..], &["--run-budget", "1", "-v"]].concat());
     let unheld = "`script` reports neither cost nor tokens";
     assert_eq!(told.matches(unheld).count(), 1, "{told}");
+    let mut said = told.lines().filter(|line| line.contains("works here"));
+    assert!(said.all(|line| line.starts_with(['A', 'B'])), "{told}");
+    let report = std::fs::read_to_string(environment.run_dir().join("report.md")).unwrap();
+    assert!(report.contains("sessions · `script`"), "{report}");
 }
 
 // shows: REL-01
@@ -288,6 +292,18 @@ fn a_script_that_leaves_no_handoff_is_rescued() {
     let second = environment.kept(2, "prompt.md");
     assert!(second.starts_with("# Task\n\nWrite two files."), "{second}");
     assert!(second.contains("I give up"), "{second}");
+}
+
+/// It asks something in half a handoff.
+// shows: REL-35
+#[test]
+fn a_session_that_asks_is_not_called_rescued() {
+    let environment = Environment::with_git();
+    let script = "cat > /dev/null\nprintf '%s\\n' 'STATUS: BLOCKED' '' 'Which colour?' > $EKIDEN_HANDOFF/PROGRESS.md\n";
+    let said = told(&environment, script, &["-m", "1"]);
+    assert!(said.contains("needs your input"), "{said}");
+    let sessions = environment.told(&["sessions"]);
+    assert!(sessions.contains("needs your input"), "{sessions}");
 }
 
 // shows: RUN-05

@@ -276,7 +276,7 @@ impl Reader {
         let read = RunStatus::read(&found.workspace, run, found.holder.clone());
         let row = match read {
             Ok(status) => row(found, &status),
-            Err(error) => unreadable(found, in_full(&error)),
+            Err(_) => unreadable(found, "unreadable".to_owned()),
         };
         self.rows.insert(address, (bytes, row.clone()));
         row
