@@ -84,7 +84,7 @@ impl Relay {
         (cause == why).then_some(next)
     }
 
-    pub(crate) fn waits(&self, why: WaitCause) -> bool {
+    pub fn waits(&self, why: WaitCause) -> bool {
         self.waits_for(why).is_some()
     }
 

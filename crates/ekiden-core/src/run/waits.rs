@@ -3,6 +3,7 @@
 use super::Run;
 use crate::event::{Event, RelayEvent};
 use crate::ids::StageId;
+use crate::outcome::WaitCause;
 use crate::plan::StageState;
 use crate::time::Timestamp;
 
@@ -42,11 +43,14 @@ impl Run {
         waits.min().flatten()
     }
 
-    /// Until when a stage waits that has begun or could begin.
+    /// Until when a stage waits that has begun or could begin. Nobody knows when others give back a budget.
     pub fn stage_waits_until(&self, stage: &StageId, now: Timestamp) -> Option<Timestamp> {
-        match self.plan.state(stage) == Some(&StageState::Ready) {
-            true => self.plan.held_until(stage, now),
-            false => self.relay(stage)?.waits_until(),
+        if self.plan.state(stage) == Some(&StageState::Ready) {
+            return self.plan.held_until(stage, now);
         }
+        let relay = self.relay(stage)?;
+        relay
+            .waits_until()
+            .filter(|_| !relay.waits(WaitCause::Budget))
     }
 }

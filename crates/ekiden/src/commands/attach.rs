@@ -14,7 +14,6 @@ use crate::exit::Exit;
 use crate::failure::{Failure, OrFail as _};
 use crate::output::line::{Line, Tone};
 use crate::output::live::{Live, Reports};
-use crate::output::shown_work_dir::ShownWorkDir;
 use crate::output::view_thread::Leave;
 use crate::output::{Output, phrase};
 use crate::settings::flags::{Asking, Typed};
@@ -43,9 +42,12 @@ pub fn attach(args: &AttachArgs, output: &mut Output) -> Result<Exit, Failure> {
 }
 
 /// The message for a person who leaves a run alone.
-pub(super) fn continues(id: &str, there: &ShownWorkDir) -> String {
-    let flag = there.flag();
-    format!("run {id} continues; to stop it: ekiden stop {id}{flag}\n")
+pub(super) fn left_alone(workspace: &Workspace, run: &RunId, id: &str, flag: &str) -> String {
+    let summary = history::read(workspace, run, |_, _| {});
+    match summary.is_ok_and(|summary| summary.run.is_paused()) {
+        true => format!("run {id} is paused; to continue it: ekiden unpause {id}{flag}\n"),
+        false => format!("run {id} continues; to stop it: ekiden stop {id}{flag}\n"),
+    }
 }
 
 /// Shows a run until it is over; none if the person who watches left earlier.
@@ -94,7 +96,8 @@ pub(super) fn show(
     };
     live.with_view(controls, |live| follow.show_on(live, &left))?;
     if follow.status.is_held() {
-        live.shown().output.message(&continues(&id, &there));
+        let left = left_alone(workspace, run, &id, &flag);
+        live.shown().output.message(&left);
         return Ok(None);
     }
     let run = &follow.status.summary.run;

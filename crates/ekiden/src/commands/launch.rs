@@ -124,8 +124,8 @@ fn split(
     Ok(match background::begin_on_terminal().map_err(failed)? {
         Background::Here(detach) => ControlFlow::Continue((None, Some(detach))),
         Background::Works => {
-            let ids = run_ids(workspace)?;
-            output.message(&attach::continues(&phrase::short_id(run, &ids), &there));
+            let id = phrase::short_id(run, &run_ids(workspace)?);
+            output.message(&attach::left_alone(workspace, run, &id, &there.flag()));
             ControlFlow::Break(Exit::Done)
         }
         Background::Ended(code) => ControlFlow::Break(Exit::of_code(code)),

@@ -116,7 +116,9 @@ impl Full {
     /// Reads what was added.
     pub fn look(&mut self, summary: &Summary) {
         self.places.clone_from(&summary.places);
-        let place = self.chosen.as_ref().or(summary.newest.as_ref());
+        // The newest is followed only while its end is shown.
+        let read = self.stream.place.as_ref().filter(|_| self.cursor.is_some());
+        let place = self.chosen.as_ref().or(read).or(summary.newest.as_ref());
         let Some(place) = place.cloned() else {
             return;
         };

@@ -207,6 +207,11 @@ fn is_in_foreground() -> bool {
     tcgetpgrp(stdin()).is_ok_and(|group| group == getpgrp())
 }
 
+/// Others have the terminal of standard output. Without one nobody has it.
+pub fn stdout_in_background() -> bool {
+    tcgetpgrp(stdout()).is_ok_and(|group| group != getpgrp())
+}
+
 /// Remembers the terminal's mode. The returned function sets it again, after a process that was killed while it used
 /// the terminal, perhaps all of the screen.
 pub fn restorer() -> impl FnOnce() {

@@ -62,6 +62,8 @@ use self::screen::Screen;
 use crate::exit::Exit;
 use crate::failure::Failure;
 
+/// tmux wraps a row as long as it ever was, unless it was erased whole.
+const ERASE_ROW: &str = "\r\u{1b}[2K";
 /// Erases what is left of a longer line.
 const ERASE_REST: &str = "\u{1b}[K";
 /// Ends a full-screen view.
@@ -309,7 +311,11 @@ impl Output {
     pub fn draw(&mut self, lines: &[Line]) {
         let is_behind = self.writer.is_behind();
         let coloured = self.coloured.0;
-        let Some(screen) = self.screen.as_mut().filter(|_| !is_behind) else {
+        let Some(screen) = self
+            .screen
+            .as_mut()
+            .filter(|screen| !is_behind && !(screen.in_background)())
+        else {
             return;
         };
         screen.forget_if_suspended();
@@ -328,7 +334,7 @@ impl Output {
             text.push_str(ERASE_BELOW);
         }
         for line in &lines {
-            text.push_str(&format!("\r{line}{ERASE_REST}\n"));
+            text.push_str(&format!("{ERASE_ROW}{line}\n"));
         }
         screen.drawn = lines;
         self.put(Stream::Answer, (text + ERASE_BELOW).as_bytes());
@@ -365,7 +371,11 @@ impl Output {
     /// Draws all rows of the screen.
     pub fn draw_full(&mut self, lines: &[Line]) {
         let is_behind = self.writer.is_behind();
-        let Some(screen) = self.screen.as_mut().filter(|_| !is_behind) else {
+        let Some(screen) = self
+            .screen
+            .as_mut()
+            .filter(|screen| !is_behind && !(screen.in_background)())
+        else {
             return;
         };
         let rows: Vec<String> = lines
@@ -507,6 +517,7 @@ impl Output {
         let screen = has_screen.then(|| Screen {
             full: Vec::new(),
             columns: || Some(60),
+            in_background: || false,
             utf_8: true,
             reflows: true,
             drawn: Vec::new(),

@@ -2,11 +2,12 @@
 //!
 //! Nothing here needs to be kept: all of it is printed for good when the session ends.
 
-use ekiden_core::agent::AgentKind;
+use ekiden_core::agent::{AgentKind, Interface};
 use ekiden_core::budget::Spend;
 use ekiden_core::ends::EndCause;
 use ekiden_core::event::AttemptEvent;
 use ekiden_core::guard::{Level, Levels, Window};
+use ekiden_core::outcome::WaitCause;
 use ekiden_core::relay::{Phase, Relay, ReviewStep};
 use ekiden_core::time::Timestamp;
 use jiff::tz::TimeZone;
@@ -30,7 +31,7 @@ pub struct RelayProgress {
     session: u32,
     session_max: u32,
     levels: Option<Levels>,
-    /// The agent reports neither its context nor what it spends.
+    /// While it works, the agent reports neither its context nor what it spends.
     reports_nothing: bool,
     /// The window of the last session that reported one, and why the last attempt ended.
     window: Option<Window>,
@@ -70,7 +71,7 @@ enum Doing {
     Reviewing(ReviewStep),
     Working,
     Waiting {
-        until: Timestamp,
+        until: Option<Timestamp>,
         why: String,
     },
     /// A person wants nothing new to start.
@@ -102,7 +103,9 @@ impl RelayProgress {
         }
         self.session_max = relay.session_max();
         self.levels = Some(levels);
-        self.reports_nothing = relay.agent().kind == AgentKind::Exec;
+        let agent = relay.agent();
+        self.reports_nothing =
+            agent.kind == AgentKind::Exec || agent.interface == Interface::Terminal;
     }
 
     pub fn uses(&mut self, usage_tokens: u64, window: Window, at: Timestamp) {
@@ -151,10 +154,13 @@ impl RelayProgress {
                 Line::new(Tone::Quiet, format!("  {what}  {took}"))
             }
             Doing::Waiting { until, why } => {
-                let left = phrase::whole_seconds(until.since(now));
-                let until = phrase::clock_to_the_second(*until, now, zone);
+                let length = until.map_or(took, |until| {
+                    let left = phrase::whole_seconds(until.since(now));
+                    let until = phrase::clock_to_the_second(until, now, zone);
+                    format!("{left}, until {until}")
+                });
                 Line::new(Tone::Quiet, place)
-                    .with(Tone::Plain, format!(" waiting {left}, until {until}"))
+                    .with(Tone::Plain, format!(" waiting {length}"))
                     .with(Tone::Quiet, format!("  {}", one_line(why)))
             }
             Doing::Paused => {
@@ -227,7 +233,7 @@ impl Doing {
             Phase::Paused { since, .. } => (Self::Paused, *since),
             Phase::Waiting { until, cause, .. } => {
                 let why = waits::why(*cause, ended);
-                let until = *until;
+                let until = (*cause != WaitCause::Budget).then_some(*until);
                 (Self::Waiting { until, why }, at)
             }
         }
@@ -250,7 +256,6 @@ fn bar(used: u64, of: u64, levels: Levels) -> String {
 mod tests {
     use ekiden_core::ends::LimitKind;
     use ekiden_core::guard::Profile;
-    use ekiden_core::outcome::WaitCause;
 
     use super::*;
 
@@ -318,7 +323,7 @@ mod tests {
     // shows: REL-11
     #[test]
     fn a_wait_says_why_and_counts_down() {
-        let until = Timestamp(3_630_000);
+        let until = Some(Timestamp(3_630_000));
         let limited = Some(EndCause::RateLimited {
             resets_at: Some(Timestamp(3_600_000)),
             kind: LimitKind::FiveHour,
@@ -360,6 +365,14 @@ mod tests {
               4 of 10  waiting 30s, until 01:00:30  the pause between sessions
         "#]]
         .assert_eq(&format!("told\n{}", told.concat()));
+        let share = Doing::Waiting {
+            until: None,
+            why: waits::why(WaitCause::Budget, None),
+        };
+        assert_eq!(
+            text(&progress(share), 5_000),
+            "  4 of 10  waiting 5s  other stages hold what is left of the budget"
+        );
         let paused = text(&progress(Doing::Paused), 90_000);
         assert_eq!(
             paused,

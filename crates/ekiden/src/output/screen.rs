@@ -4,10 +4,13 @@ use std::io;
 
 use ekiden_agent::SignalFlag;
 
+use super::keys;
 use super::line::{self, Line};
 
 pub struct Screen {
     pub(super) columns: fn() -> Option<usize>,
+    /// The shell has the terminal: what moves would erase what other commands print.
+    pub(super) in_background: fn() -> bool,
     /// The locale can show more than ASCII.
     pub(super) utf_8: bool,
     /// Lines that became too long for a narrower window take more rows in it. Not every terminal wraps
@@ -27,6 +30,7 @@ impl Screen {
     pub(super) fn of_process() -> Self {
         Self {
             columns: stdout_columns,
+            in_background: keys::stdout_in_background,
             utf_8: locale_is_utf_8(),
             reflows: reflows(),
             drawn: Vec::new(),

@@ -3,6 +3,7 @@
 use ekiden_core::effect::{Effect, WorktreeEffect};
 use ekiden_core::event::{Elsewhere, Event, Merge, WorktreeEvent};
 use ekiden_core::ids::StageId;
+use ekiden_core::outcome::Outcome;
 use ekiden_core::plan::{StageEnd, StageState};
 use ekiden_core::record::Record;
 use ekiden_core::relay::Relay;
@@ -13,7 +14,6 @@ use super::json::{Fields, fields};
 use super::line::{Line, Tone, one_line, warning_line};
 use super::reporter::Reporter;
 use super::{outcome, phrase};
-use crate::exit::Exit;
 
 /// How many files are named of many.
 const FILES_SHOWN: usize = 5;
@@ -51,7 +51,12 @@ impl Reporter {
             let mut ends: Vec<_> = ends.collect();
             ends.sort_by_key(|(_, end)| matches!(end, StageEnd::Blocked { .. }));
             for (stage, end) in ends {
-                self.add_of(stage, over(end, run.relay(stage)));
+                let mut entry = over(end, run.relay(stage));
+                if let StageEnd::Failed(Outcome::Blocked { question }) = end {
+                    let lines = outcome::asks(stage, question, &self.there).into_iter();
+                    entry = entry.lines(lines.skip(1).map(Line::from));
+                }
+                self.add_of(stage, entry);
             }
         }
         for effect in &record.effects {
@@ -182,16 +187,13 @@ fn over(end: &StageEnd, relay: Option<&Relay>) -> Entry {
             let line = Line::new(Tone::Done, "done").with(Tone::Plain, figures);
             ("done", fields, line)
         }
-        StageEnd::Failed(outcome) if Exit::of(outcome) == Exit::Blocked => {
-            let why = outcome::cause(outcome);
-            let line = Line::new(Tone::Attention, "needs your input")
-                .with(Tone::Plain, format!(": {why}"));
-            let fields = fields! { "outcome": outcome, "skipped": false };
-            ("failed", fields, line)
-        }
         StageEnd::Failed(outcome) => {
-            let why = outcome::cause(outcome);
-            let line = Line::new(Tone::Failed, "failed").with(Tone::Plain, format!(": {why}"));
+            let line = if let Outcome::Blocked { .. } = outcome {
+                Line::new(Tone::Attention, "needs your input:")
+            } else {
+                let why = format!(": {}", outcome::cause(outcome));
+                Line::new(Tone::Failed, "failed").with(Tone::Plain, why)
+            };
             let fields = fields! { "outcome": outcome, "skipped": false };
             ("failed", fields, line)
         }

@@ -11,7 +11,7 @@ use ekiden_wire::reading::Form;
 use super::full::SessionRef;
 use super::line::{Line, Tone, one_line};
 use super::outcome::question_line;
-use super::stage_table::{self, Brief};
+use super::stage_table::{self, Brief, StageGroup};
 use super::work_dirs::WorkDirs;
 
 #[derive(Debug, Clone)]
@@ -62,7 +62,13 @@ pub struct Plan {
 
 impl Plan {
     pub(super) fn head(&self) -> Line {
-        Line::new(Tone::Plain, format!("  {}", self.counts))
+        let line = Line::new(Tone::Plain, format!("  {}", self.counts));
+        // With many stages that takes a minute.
+        let is_over = |stage: &Brief| stage.place == StageGroup::Over;
+        match self.stages.iter().all(is_over) {
+            true => line.with(Tone::Quiet, " · removing worktrees"),
+            false => line,
+        }
     }
 }
 

@@ -961,7 +961,7 @@ fn the_moving_line_is_erased_before_any_other_and_drawn_only_if_it_moved() {
     output.erase();
     assert_eq!(
         page.text(),
-        "\rmoves\u{1b}[K\n\u{1b}[J\u{1b}[1A\r\u{1b}[Jstays\n"
+        "\r\u{1b}[2Kmoves\n\u{1b}[J\u{1b}[1A\r\u{1b}[Jstays\n"
     );
 }
 
@@ -980,10 +980,7 @@ fn lines_that_were_broken_by_a_narrower_window_are_erased_whole() {
         screen.columns = || Some(20);
     }
     output.erase();
-    assert!(
-        page.text()
-            .ends_with("short\u{1b}[K\n\u{1b}[J\u{1b}[4A\r\u{1b}[J")
-    );
+    assert!(page.text().ends_with("short\n\u{1b}[J\u{1b}[4A\r\u{1b}[J"));
 }
 
 // shows: UIX-04
@@ -1011,6 +1008,20 @@ fn without_a_terminal_nothing_moves() {
     assert_eq!(page.text(), "");
 }
 
+/// It would erase what the shell's other commands print.
+// shows: UIX-02
+#[test]
+fn in_the_background_nothing_moves() {
+    let page = Page::default();
+    let mut output = Output::to(page.clone(), true);
+    output.screen.as_mut().unwrap().in_background = || true;
+    let line = Line::new(Tone::Plain, "moves");
+    output.draw(std::slice::from_ref(&line));
+    output.draw_full(&[line]);
+    output.line("stays");
+    assert_eq!(page.text(), "stays\n");
+}
+
 // shows: UIX-03
 #[test]
 fn a_block_is_written_over_in_place_and_only_if_it_changed() {
@@ -1019,11 +1030,11 @@ fn a_block_is_written_over_in_place_and_only_if_it_changed() {
     let line = |text: &str| Line::new(Tone::Plain, text);
     output.draw(&[line("one"), line("two")]);
     output.draw(&[line("one"), line("two")]);
-    assert_eq!(page.text(), "\rone\u{1b}[K\n\rtwo\u{1b}[K\n\u{1b}[J");
+    assert_eq!(page.text(), "\r\u{1b}[2Kone\n\r\u{1b}[2Ktwo\n\u{1b}[J");
     output.draw(&[line("over")]);
     assert!(
         page.text()
-            .ends_with("\u{1b}[J\u{1b}[2A\r\rover\u{1b}[K\n\u{1b}[J"),
+            .ends_with("\u{1b}[J\u{1b}[2A\r\r\u{1b}[2Kover\n\u{1b}[J"),
         "{:?}",
         page.text()
     );
@@ -1039,7 +1050,7 @@ fn in_a_window_of_another_width_a_block_is_erased_before_it_is_drawn() {
     output.draw(&[Line::new(Tone::Plain, "two")]);
     let text = page.text();
     assert!(
-        text.ends_with("\u{1b}[1A\r\u{1b}[J\rtwo\u{1b}[K\n\u{1b}[J"),
+        text.ends_with("\u{1b}[1A\r\u{1b}[J\r\u{1b}[2Ktwo\n\u{1b}[J"),
         "{text:?}"
     );
 }

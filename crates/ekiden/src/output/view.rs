@@ -116,7 +116,8 @@ fn front(board: &Board, plan: &Plan, frame: Frame<'_>) -> Vec<Line> {
     let mut shown: Vec<&Brief> = stages
         .filter(|stage| stage.place != StageGroup::Over)
         .collect();
-    shown.sort_by_key(|stage| stage.place);
+    let works = |stage: &Brief| board.of(&stage.id).is_some_and(RelayProgress::is_working);
+    shown.sort_by_key(|stage| (stage.place, !works(stage)));
     let room = (frame.rows / 2).saturating_sub(3).min(STAGES_MAX);
     let left_out = shown.split_off(room.min(shown.len()));
     let ids = shown.iter().map(|stage| stage.id.as_str().len()).max();
@@ -172,10 +173,10 @@ fn cost(board: &Board, summary: &Summary, now: Timestamp) -> String {
     let spend = board.spend(summary.settled, summary.spend);
     let subscription = summary.subscription || board.has_subscription();
     let spent = match (spend.micro_usd, spend.tokens) {
+        (0, 0) if board.is_uncounted() => "not counted".to_owned(),
         _ if summary.budget != Budget::default() => {
             phrase::spent_of(spend, subscription, summary.budget)
         }
-        (0, 0) if board.is_uncounted() => "not counted".to_owned(),
         (0, 0) => "nothing yet".to_owned(),
         (0, tokens) => phrase::tokens(tokens) + " tokens",
         (cost, _) => phrase::cost(cost, spend.estimated, subscription),

@@ -125,7 +125,10 @@ impl Controls {
                 }
                 Some(Wanted::Full) => self.full = Some(Full::new(Arc::clone(&self.open))),
                 Some(Wanted::Read) => self.then = Some(Then::Read),
-                Some(Wanted::Leave) => self.then = Some(Then::Leave),
+                Some(Wanted::Leave) => {
+                    self.then = Some(Then::Leave);
+                    return;
+                }
                 Some(wanted) => {
                     let (act, done) = (Arc::clone(&self.act), self.done.0.clone());
                     // An engine that does not answer blocks nothing here.

@@ -435,18 +435,23 @@ fn a_run_is_left_running() {
     let mut pty = on_terminal(&environment, &RUN);
     shows(&mut pty, "d detach");
     wait_until("work", || environment.exists("started"));
-    pty.press("d").unwrap();
+    pty.press("p").unwrap();
+    shows(&mut pty, "p unpause");
+    // What is typed for the shell already is no key for the run.
+    pty.press("dn").unwrap();
     ends(&mut pty, 0);
     let kept = kept(&pty.written(), 100);
     assert!(
-        kept.contains(" continues; to stop it: ekiden stop "),
+        kept.contains(" is paused; to continue it: ekiden unpause "),
         "{kept}"
     );
     assert!(!kept.contains(KEYS), "{kept}");
     pty.hang_up();
+    environment.run(&["unpause"]).expect(0);
     let follows = environment.start(&["attach"]);
     environment.write("go", "");
-    follows.end().expect(0);
+    let followed = follows.end().expect(0);
+    assert!(!followed.stdout.contains("hand off now"), "{followed}");
     assert_eq!(environment.read("item-5.txt"), "made\n");
 }
 

@@ -9,10 +9,10 @@ use textwrap::core::display_width;
 
 use super::*;
 use crate::output::board::Board;
-use crate::output::prompting::{Key, Prompting, Wanted};
+use crate::output::full::Full;
+use crate::output::prompting::{Key, Move, Prompting, Wanted};
 use crate::output::relay_progress::Activity;
-use crate::output::stage_table;
-use crate::output::summary::Summary;
+use crate::output::stage_table::{self, StageGroup};
 use crate::output::view::{self, Frame};
 
 /// A board that saw what a run did.
@@ -134,15 +134,23 @@ fn a_relay_at_work_is_seen_at_each_width() {
 // shows: UIX-01
 #[test]
 fn a_session_that_reports_nothing_is_working_and_not_counted() {
-    let scenario = Scenario::of(|header| header.settings.agent.kind = AgentKind::Exec);
-    let watched = Watched::of(scenario);
+    let exec = Scenario::of(|header| {
+        header.settings.agent.kind = AgentKind::Exec;
+        header.settings.bounds.run.micro_usd = Some(5_000_000);
+    });
+    let own = Scenario::of(|header| header.settings.agent.interface = Interface::Terminal);
+    let shown = [exec, own].map(|of| Watched::of(of).shown(&Prompting::new(None), 80));
     expect_test::expect![[r#"
         80
           1 of 3  working  1m
           cost      not counted · 1m
           p pause  n next  s stop  f full screen  l limits  m message
+        80
+          1 of 3  working  1m
+          cost      not counted · 1m
+          p pause  n next  s stop  f full screen  l limits  m message
     "#]]
-    .assert_eq(&watched.shown(&Prompting::new(None), 80));
+    .assert_eq(&shown.concat());
 }
 
 // shows: UIX-01
@@ -360,7 +368,7 @@ fn a_reviewer_is_asked_for_its_verdict_and_what_it_leaves_is_not_the_session_s()
 #[test]
 fn a_plan_of_twelve_stages_is_seen_at_each_width() {
     let mut scenario = plan(12);
-    for stage in ["S01", "S02", "S03"] {
+    for stage in ["S02", "S03", "S04"] {
         begin(&mut scenario, stage);
     }
     let mut watched = Watched::of(scenario);
@@ -376,10 +384,10 @@ fn a_plan_of_twelve_stages_is_seen_at_each_width() {
     expect_test::expect![[r#"
         60
           12 stages · 3 running · 1 preparing · 8 waiting
-          S01  1 of 3 ▕█    ┊┊┊  ▏ 10% 20k  1m  ≈$0.61  Bash pytes…
-          S02  1 of 3 ▕███▍ ┊┊┊  ▏ 34% 68k  1m  ≈$0.61  Bash pytes…
-          S03  1 of 3 ▕██████┊┊  ▏ 60% 121k  1m  ≈$0.61  Bash pyte…
-          S04  preparing  part 4 of the recipes
+          S02  1 of 3 ▕█    ┊┊┊  ▏ 10% 20k  1m  ≈$0.61  Bash pytes…
+          S03  1 of 3 ▕███▍ ┊┊┊  ▏ 34% 68k  1m  ≈$0.61  Bash pytes…
+          S04  1 of 3 ▕██████┊┊  ▏ 60% 121k  1m  ≈$0.61  Bash pyte…
+          S01  preparing  part 1 of the recipes
           S05  waiting    part 5 of the recipes  needs S01
           S06  waiting    part 6 of the recipes  needs S02
           S07  waiting    part 7 of the recipes  needs S03
@@ -391,10 +399,10 @@ fn a_plan_of_twelve_stages_is_seen_at_each_width() {
           m message
         80
           12 stages · 3 running · 1 preparing · 8 waiting
-          S01  1 of 3 ▕█    ┊┊┊  ▏ 10% 20k  1m  ≈$0.61  Bash pytest -q
-          S02  1 of 3 ▕███▍ ┊┊┊  ▏ 34% 68k  1m  ≈$0.61  Bash pytest -q
-          S03  1 of 3 ▕██████┊┊  ▏ 60% 121k  1m  ≈$0.61  Bash pytest -q
-          S04  preparing  part 4 of the recipes
+          S02  1 of 3 ▕█    ┊┊┊  ▏ 10% 20k  1m  ≈$0.61  Bash pytest -q
+          S03  1 of 3 ▕███▍ ┊┊┊  ▏ 34% 68k  1m  ≈$0.61  Bash pytest -q
+          S04  1 of 3 ▕██████┊┊  ▏ 60% 121k  1m  ≈$0.61  Bash pytest -q
+          S01  preparing  part 1 of the recipes
           S05  waiting    part 5 of the recipes  needs S01
           S06  waiting    part 6 of the recipes  needs S02
           S07  waiting    part 7 of the recipes  needs S03
@@ -405,10 +413,10 @@ fn a_plan_of_twelve_stages_is_seen_at_each_width() {
           p pause  n next  s stop  q leave  f full screen  l limits  m message
         200
           12 stages · 3 running · 1 preparing · 8 waiting
-          S01  1 of 3 ▕█    ┊┊┊  ▏ 10% 20k  1m  ≈$0.61  Bash pytest -q
-          S02  1 of 3 ▕███▍ ┊┊┊  ▏ 34% 68k  1m  ≈$0.61  Bash pytest -q
-          S03  1 of 3 ▕██████┊┊  ▏ 60% 121k  1m  ≈$0.61  Bash pytest -q
-          S04  preparing  part 4 of the recipes
+          S02  1 of 3 ▕█    ┊┊┊  ▏ 10% 20k  1m  ≈$0.61  Bash pytest -q
+          S03  1 of 3 ▕███▍ ┊┊┊  ▏ 34% 68k  1m  ≈$0.61  Bash pytest -q
+          S04  1 of 3 ▕██████┊┊  ▏ 60% 121k  1m  ≈$0.61  Bash pytest -q
+          S01  preparing  part 1 of the recipes
           S05  waiting    part 5 of the recipes  needs S01
           S06  waiting    part 6 of the recipes  needs S02
           S07  waiting    part 7 of the recipes  needs S03
@@ -419,6 +427,14 @@ fn a_plan_of_twelve_stages_is_seen_at_each_width() {
           p pause  n next  s stop  q leave  f full screen  l limits  m message
     "#]]
     .assert_eq(&watched.at_each_width());
+    let summary = watched.board.summary.as_mut().unwrap();
+    let stages = summary.plan.iter_mut().flat_map(|plan| &mut plan.stages);
+    stages.for_each(|stage| stage.place = StageGroup::Over);
+    let shown = watched.shown(&Prompting::new(None), 80);
+    assert!(
+        shown.contains("8 waiting · removing worktrees\n"),
+        "{shown}"
+    );
 }
 
 /// A stage that asks is shown with its question and the key that answers it.
@@ -452,6 +468,14 @@ fn a_plan_that_is_blocked_shows_what_is_asked() {
         let stage = stage.clone();
         scenario.event(Event::Stage { stage, event });
     }
+    let text = scenario.text();
+    let asked = text.split_once("needs your input:").unwrap().1;
+    expect_test::expect![[r#"
+
+          Which currency do old invoices have?
+          in full  .ekiden/handoffs/S01.md
+        blocked by S01"#]]
+    .assert_eq(asked);
     let watched = Watched::of(scenario);
     let mut prompting = Prompting::new(Some("d detach"));
     expect_test::expect![[r#"
@@ -503,6 +527,10 @@ fn what_a_stream_is_depends_on_its_stage() {
         });
         for stage in ["S01", "S02"] {
             begin(&mut scenario, stage);
+        }
+        if let Some(own) = &scenario.run.header().manifest.stages[1].part.agent {
+            let begins = format!("session 1 · {} · ", own.label());
+            assert!(scenario.text().contains(&begins), "{begins}");
         }
         let places = Summary::of(&scenario.run).places;
         places.iter().map(|place| place.form).collect::<Vec<_>>()
@@ -583,7 +611,7 @@ fn what_an_agent_wrote_is_clean_and_masked_in_the_view() {
     let page = Page::default();
     let mut output = Output::to(page.clone(), true);
     output.draw(&watched.lines(None, 200, 24));
-    let shown = page.text().replace("\u{1b}[K", "").replace("\u{1b}[J", "");
+    let shown = page.text().replace("\u{1b}[2K", "").replace("\u{1b}[J", "");
     assert!(!shown.contains(['\u{1b}', '\u{7}', '\u{202e}']), "{shown}");
     assert!(!shown.contains(&secret[..12]), "{shown}");
     assert!(shown.contains("echo"), "{shown}");
@@ -727,6 +755,34 @@ fn the_newest_session_is_one_that_has_begun() {
     };
     scenario.ends(attempt(1, 1), limited, HandoffFiles::default());
     assert_eq!(newest(&scenario), Some(1), "its next attempt waits");
+}
+
+/// Who has moved up in a session stays there when the next one begins.
+// shows: UIX-01
+#[test]
+fn the_newest_session_is_followed_only_from_its_end() {
+    let mut summary = Summary::of(&relay().scenario.run);
+    let line = br#"{"type":"assistant","message":{"content":[{"text":"x"}]}}"#;
+    let stream = [line.as_slice(), b"\n"].concat().repeat(100);
+    let bytes = stream.len() as u64;
+    let mut full = Full::new(Arc::new(move |_, from| {
+        let mut rest = io::Cursor::new(stream.clone());
+        rest.set_position(from);
+        Some((Box::new(rest), bytes))
+    }));
+    let mut selected = |summary: &Summary, key: Option<Move>| {
+        full.look(summary);
+        let rows = full.rows(80, 16, Line::default(), Vec::new());
+        key.map(|key| full.press(Key::Move(key)));
+        let rows: String = rows.iter().map(Line::plain).collect();
+        rows.split_once("> session ").unwrap().1[..1].to_owned()
+    };
+    assert_eq!(selected(&summary, Some(Move::Up)), "2");
+    let third = summary.newest.as_mut().unwrap();
+    third.session = SessionNumber::try_from(3).unwrap();
+    summary.places.extend(summary.newest.clone());
+    assert_eq!(selected(&summary, Some(Move::PageDown)), "2");
+    assert_eq!(selected(&summary, None), "3");
 }
 
 // shows: UIX-01
