@@ -360,7 +360,7 @@ pub struct Survey {
     /// The sizes of the files that an open item names, in bytes, by the item.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub item_files: BTreeMap<String, Vec<u64>>,
-    /// All changes since the relay began, bounded, if a reviewer is to read them.
+    /// The names of all files that changed since the relay began, and how, bounded, if a reviewer is to read them.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub diff: String,
 }

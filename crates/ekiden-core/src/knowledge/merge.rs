@@ -80,7 +80,8 @@ impl Knowledge {
 
     /// The first correction that would take nothing out: its old words, or its text without readable ones.
     pub fn unmatched(&self, new: &NewKnowledge) -> Option<String> {
-        let mut known = self.clone();
+        let mut corrections = new.core.iter().filter(|new| new.corrects.is_some());
+        let mut known = corrections.next().map(|_| self.clone())?;
         new.core.iter().find_map(|NewFact { fact, corrects }| {
             let words = corrects
                 .as_ref()

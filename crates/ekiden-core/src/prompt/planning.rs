@@ -7,7 +7,7 @@
 use serde::Deserialize;
 
 use super::PromptBlocks;
-use super::budget::{Keep, Mark, cut};
+use super::budget::{Keep, Mark, NOWHERE, cut};
 use super::fill::fill;
 use super::quote::{MARK, plain_name, quoted_within};
 use super::session::on_lines;
@@ -73,7 +73,7 @@ pub fn debrief_prompt(tasks: &str, report: &str, path: &str) -> PromptBlocks {
 pub fn shards_prompt(document: &str, parts: &[String], path: &str) -> PromptBlocks {
     let path = plain_name(path, PATH_CHARS_MAX);
     let room = limits::PLANNING_DOCUMENT_TOKENS_MAX;
-    let parts = quoted_within(&parts.join("\n"), room, Keep::First, "the command");
+    let parts = quoted_within(&parts.join("\n"), room, Keep::First, NOWHERE);
     let document = quoted_within(document, room, Keep::First, &path);
     PromptBlocks {
         stable: String::new(),

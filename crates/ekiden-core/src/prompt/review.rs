@@ -111,9 +111,12 @@ pub fn verdict(answer: &str) -> Option<Vec<Finding>> {
         serde_json::from_str(object).is_ok_and(|object: Value| object.get("verdict").is_some())
     };
     let objects = objects(&own).map(|(_, object)| object);
-    let mut verdicts = objects.filter(is_verdict).map(read);
+    let found: Vec<&str> = objects.filter(is_verdict).collect();
+    let (_, rest) = own.rsplit_once(found.last()?)?;
+    let mut verdicts = found.iter().map(|object| read(object));
     let first = verdicts.next()?;
-    verdicts.all(|other| other == first).then_some(first)?
+    let is_clear = verdicts.all(|other| other == first) && !rest.contains("\"verdict\"");
+    first.filter(|_| is_clear)
 }
 
 fn read(object: &str) -> Option<Vec<Finding>> {
@@ -222,6 +225,7 @@ mod tests {
             format!("The file says {pass}, which is wrong.\n{fault}"),
             format!("Draft: {fault}\nFinal: {pass}"),
             format!("{MARK}+{pass}\nI cannot tell."),
+            format!("The file says {pass}.\n{}", &fault[..fault.len() - 1]),
         ] {
             assert_eq!(found(&unclear), None, "{unclear}");
         }

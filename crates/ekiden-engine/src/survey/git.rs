@@ -136,10 +136,8 @@ impl Changed {
 /// An entry's path from the work dir, which has this path from the root.
 fn from_dir(prefix: &str, entry: &Entry) -> String {
     let shown = entry.shown();
-    let inside = shown.strip_prefix(prefix);
-    inside.map_or(shown.clone(), |path| {
-        path.trim_start_matches('/').to_owned()
-    })
+    let path = shown.strip_prefix(prefix).unwrap_or(&shown);
+    path.trim_start_matches('/').to_owned()
 }
 
 pub(super) fn line(entry: &Entry) -> String {
