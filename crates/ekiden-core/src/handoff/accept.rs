@@ -3,6 +3,7 @@
 use super::page::{Page, readable};
 use super::{Fault, HandoffFile, HandoffFiles, Heading, Inspection, OpenItems, Severity, Status};
 use crate::knowledge::NewKnowledge;
+use crate::prompt::budget::cut_long_lines;
 
 /// What a session left. Each file counts by itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,7 +24,8 @@ pub struct Handoff {
 }
 
 /// The handoff if it has no required fault, or else its usable parts. Copies of ekiden's own texts are
-/// removed. It stays whole, since the next prompt says of what it leaves out that the published file has it.
+/// removed, and very long lines are cut. All lines stay, since the next prompt says of those that it leaves out that
+/// the published file has them.
 pub fn accept(files: &HandoffFiles, inspection: &Inspection) -> Result<Handoff, Box<Handoff>> {
     let is_valid = inspection.is_valid();
     // Ticks beside a status that cannot be read are the agent's words, and count as nothing more.
@@ -55,5 +57,5 @@ pub fn accept(files: &HandoffFiles, inspection: &Inspection) -> Result<Handoff, 
 
 fn taken_over(file: HandoffFile, files: &HandoffFiles) -> String {
     let text = files.get(file).text().unwrap_or_default();
-    readable(text).0.trim().to_owned()
+    cut_long_lines(readable(text).0.trim())
 }

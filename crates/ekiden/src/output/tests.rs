@@ -754,8 +754,9 @@ fn commits_are_told_with_what_stayed_out_and_why_there_is_none() {
           next      convert tests/test_billing; the fixtures in conftest.py are done
           note      accepted, though: NEXT_PROMPT.md: the same as last time. Write what this session changed and learned.
           ! session 2 is not committed: git or a hook refused it (exit code 1)
+            one
             two
-            3
+            …
             4
             5
             6
