@@ -367,10 +367,9 @@ impl<'a> Attempt<'a> {
             _ if is_taken => Err(Fault::Taken),
             Some(Line::Ended(outcome)) => Ok(outcome),
             Some(Line::Failed(why)) => Err(Fault::Refused(why)),
-            Some(Line::Begun | Line::Handoff | Line::Spent(_) | Line::Now(_)) | None => {
-                let why = format!("its engine ended without a result: {end:?}");
-                Err(Fault::Refused(why))
-            }
+            Some(Line::Begun | Line::Handoff | Line::Spent(_) | Line::Now(_)) | None => Err(
+                Fault::Refused(format!("its engine ended without a result: {end:?}")),
+            ),
         }
     }
 

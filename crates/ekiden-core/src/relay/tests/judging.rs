@@ -172,10 +172,13 @@ fn after_a_standstill_a_resume_counts_anew_and_may_change_the_rule() {
         .is_some()
     );
     assert!(
-        after(given, &format!("{begin}resume:stall=1 survey verify:fail {}", same(1)))
-            .run
-            .outcome()
-            .is_some()
+        after(
+            given,
+            &format!("{begin}resume:stall=1 survey verify:fail {}", same(1))
+        )
+        .run
+        .outcome()
+        .is_some()
     );
 }
 
