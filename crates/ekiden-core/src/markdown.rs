@@ -223,7 +223,12 @@ impl Reader<'_> {
                 }
             }
             Event::Rule => self.block(range, false),
-            Event::InlineHtml(_) => self.mix(),
+            Event::InlineHtml(html) => {
+                self.mix();
+                if !html.starts_with("<!--") {
+                    self.append(&html);
+                }
+            }
             Event::Html(_)
             | Event::InlineMath(_)
             | Event::DisplayMath(_)

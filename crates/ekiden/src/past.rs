@@ -6,7 +6,9 @@ use ekiden_core::agent::AgentKind;
 use ekiden_core::estimate::{Kind, Learned, Past, Range, SAMPLES_MAX, Sample, Took};
 use ekiden_core::guard::Level;
 use ekiden_core::guard::estimate::Estimate;
+use ekiden_core::handoff::open_items;
 use ekiden_core::ids::RunId;
+use ekiden_core::limits::ITEMS_A_SESSION;
 use ekiden_core::manifest::graph::Graph;
 use ekiden_core::manifest::{Stage as Planned, Take};
 use ekiden_core::plan::StageState;
@@ -138,7 +140,7 @@ pub fn expect(header: &mut RunStarted, workspace: &Workspace, past: &[Past]) {
     let window = header.settings.window().usable_tokens();
     let learned = Learned::of(past, kind(header));
     let items = past.iter().filter(|past| past.kind == Kind::Item);
-    let mut items: Vec<Sample> = items.map(Past::context).collect();
+    let mut items: Vec<Sample> = items.filter_map(Past::context).collect();
     items.drain(..items.len().saturating_sub(SAMPLES_MAX));
     for stage in &mut header.manifest.stages {
         if stage.part.estimate_tokens == 0 {
@@ -228,8 +230,14 @@ pub fn warnings(header: &RunStarted, past: &[Past]) -> Vec<String> {
         .iter()
         .filter(|stage| !stage.part.items && stage.part.take == Take::Run);
     let outlook = |stage: &Planned| learned.outlook(stage.part.estimate_tokens, until_handoff);
+    // What an agent that takes no messages is told to do in a session.
+    let a_session = match settings.agent.kind.takes_messages() {
+        true => usize::MAX,
+        false => ITEMS_A_SESSION as usize,
+    };
     let many = stages.clone().filter_map(|stage| {
-        let (p50, p90) = (outlook(stage).sessions.p50, outlook(stage).sessions.p90);
+        let least = open_items(&stage.task).open.len().div_ceil(a_session) as u64;
+        let Range { p50, p90 } = outlook(stage).sessions.map(|sessions| sessions.max(least));
         let most = u64::from(stage.sessions_max);
         let name = one_line(&stage.task_name);
         (p90 > most).then(|| format!(

@@ -3,6 +3,7 @@
 //! Only the user's own words are read here, except the names of items in an issue. A block belongs to the nearest
 //! item above it, indented or not, unless a heading comes between them. Text in fences and in quotes is never an item.
 
+use ekiden_core::handoff::open_items;
 use ekiden_core::relay::ITEMS_FILE;
 use ekiden_core::text::{letters, one_line, shell_word};
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
@@ -45,7 +46,7 @@ pub(super) fn items(task: &str) -> Vec<Item> {
             Event::TaskListMarker(ticked) if quotes == 0 => {
                 let text = task[range.end..].lines().next().unwrap_or_default();
                 items.push(Item {
-                    name: name(text),
+                    name: name(&words(text)),
                     ticked,
                     script: None,
                     check: None,
@@ -79,10 +80,14 @@ pub(super) fn items(task: &str) -> Vec<Item> {
     items
 }
 
-/// The list item that a session works on alone, with the task's commands for it. Its last command ticks it.
-pub(super) fn of_list(items: Vec<Item>, text: &str) -> Item {
-    let mut items = items.into_iter();
-    let of_task = items.find(|item| key(&item.name) == key(&name(text)));
+/// The list item that a session works on alone, with the task's commands for it. Its last command ticks it. `which`: the
+/// number of the item among the open ones with its words, and their count; those of the task before them are done.
+pub(super) fn of_list(items: Vec<Item>, text: &str, which: (usize, usize)) -> Item {
+    let is_it = |item: &Item| key(&item.name) == key(&name(text));
+    let (number, count) = which;
+    let before = items.iter().filter(|item| is_it(item)).count() + number;
+    let of_task = items.into_iter().filter(is_it);
+    let of_task = of_task.take(before.saturating_sub(count)).last();
     let mut item = of_task.unwrap_or_else(|| Item {
         name: name(text),
         ticked: false,
@@ -94,19 +99,34 @@ pub(super) fn of_list(items: Vec<Item>, text: &str) -> Item {
     item
 }
 
-/// Ticks an item in the list, and restores it if it is gone. Lines are compared by their letters and digits,
-/// since the text has no markup.
+/// Ticks an item in the list, and restores it if it is gone. Lines are compared without punctuation and blanks,
+/// since the text has no markup; if it was cut, only its beginning is compared.
 fn tick(text: &str) -> String {
-    let letters = text.chars().filter(char::is_ascii_alphanumeric);
-    let key = letters.collect::<String>().to_ascii_lowercase();
-    let name = shell_word(&name(text));
+    let whole = text.strip_suffix('…').unwrap_or(text);
+    let same = match whole == text {
+        true => "key($0) == key(ENVIRON[\"ITEM\"])",
+        false => "index(key($0), key(ENVIRON[\"ITEM\"])) == 1",
+    };
+    let (item, name) = (shell_word(whole), shell_word(&name(text)));
     format!(
-        r#"awk '{{ k = tolower($0); sub(/^[^a-z0-9[]*([0-9]+[.)][ \t]*)?\[[ x]\]/, "", k); gsub(/[^a-z0-9]/, "", k) }}
-k == "{key}" {{ sub(/\[ \]/, "[x]"); found = 1 }}
+        r#"ITEM={item} LC_ALL=C awk 'function key(s) {{
+  s = tolower(s)
+  sub(/^[^a-z0-9[]*([0-9]+[.)][ \t]*)?\[[ x]\]/, "", s)
+  gsub(/\]\([^)]*\)/, "", s)
+  gsub(/[ -\/:-`{{-~\t\r]/, "", s)
+  return s
+}}
+/\[[ xX]\]/ && {same} {{ if (!done && sub(/\[ \]/, "[x]")) done = 1; found = 1 }}
 {{ print }}
-END {{ if (!found) print "- [x] {key}" }}' {ITEMS_FILE} > {ITEMS_FILE}.new && mv {ITEMS_FILE}.new {ITEMS_FILE} && printf 'done: %s\n' {name} >> progress.txt
+END {{ if (!found) print "- [x] " ENVIRON["ITEM"] }}' {ITEMS_FILE} > {ITEMS_FILE}.new && mv {ITEMS_FILE}.new {ITEMS_FILE} && printf 'done: %s\n' {name} >> progress.txt
 "#
     )
+}
+
+/// An item's words without markup, as ekiden names it in a prompt.
+fn words(text: &str) -> String {
+    let items = open_items(&format!("- [ ] {text}"));
+    items.open.into_iter().next().unwrap_or_default()
 }
 
 impl Item {
@@ -229,7 +249,7 @@ mod tests {
     fn a_name_is_one_short_line_and_its_key_ignores_markup() {
         assert_eq!(
             names("- [ ] **Build**   `it`\n- [ ] \n- [] x\n-[ ] y\n- [ ]z\n"),
-            ["**Build** `it`"]
+            ["Build `it`"]
         );
         assert_eq!(key("**Build** `it`."), key("build it"));
         assert_ne!(key("..."), key("---"));
@@ -244,14 +264,37 @@ mod tests {
     // shows: RLP-09
     #[test]
     fn an_item_of_a_list_has_its_commands_and_then_the_tick() {
-        let of_list = |text| of_list(items("- [ ] One\n```sh\necho 1\n```\n- [x] two\n"), text);
+        let task = "- [ ] One\n```sh\necho 1\n```\n- [x] two\n";
+        let of_list = |text| of_list(items(task), text, (1, 1));
         let one = of_list("**One**").script.unwrap().text;
-        assert!(one.starts_with("(\necho 1\n) && (\nawk "), "{one}");
-        assert!(one.contains("k == \"one\""), "{one}");
+        assert!(
+            one.starts_with("(\necho 1\n) && (\nITEM='**One**' "),
+            "{one}"
+        );
         let apart = of_list("Don't *stop* (now)").script.unwrap().text;
         let line = r"printf 'done: %s\n' 'Don'\''t *stop* (now)' >> progress.txt";
         assert!(apart.contains(line), "{apart}");
         assert!(!of_list("two").ticked, "the list says what is to be done");
-        assert!(of_list("new").script.unwrap().text.starts_with("awk "));
+        assert!(of_list("new").script.unwrap().text.starts_with("ITEM=new "));
+    }
+
+    // shows: RLP-09
+    #[test]
+    fn of_items_with_the_same_words_the_one_in_hand_is_done() {
+        let task =
+            "- [ ] [a](b.md#c)\n```sh\n1\n```\n- [ ] a\n```sh\n2\n```\n- [ ] a\n```sh\n3\n```\n";
+        for (which, block) in [
+            ((1, 3), 1),
+            ((2, 3), 2),
+            ((1, 2), 2),
+            ((2, 2), 3),
+            ((1, 1), 3),
+        ] {
+            let script = of_list(items(task), "a", which).script.unwrap().text;
+            assert!(
+                script.contains(&format!("(\n{block}\n)")),
+                "{which:?}: {script}"
+            );
+        }
     }
 }

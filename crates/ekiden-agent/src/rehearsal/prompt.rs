@@ -17,6 +17,8 @@ const OUTPUTS: &str = "# Outputs";
 const CONFLICT: &str = "# Two stages changed the same lines";
 const CONFLICT_INTRO: &str = "Files with conflicts:";
 const ITEM: &str = "# The item in hand";
+/// What comes before its number among the open items with its words, and their count.
+const WHICH: &str = " It is open line ";
 const NOTES: &str = "# Notes of the previous session";
 /// The heading of a stage that is retried from its beginning.
 const RETRY: &str = "# What happened before";
@@ -45,6 +47,8 @@ pub(super) struct Prompt {
     pub(super) veto: bool,
     /// The only list item that this session works on.
     pub(super) item: Option<String>,
+    /// Its number among the open items with its words, and their count.
+    pub(super) which: (usize, usize),
     /// Files with merge conflicts.
     pub(super) conflicts: Vec<String>,
 }
@@ -87,6 +91,7 @@ impl Prompt {
             notes: notes.unwrap_or_default(),
             veto: now.contains(VETO),
             item: foreign.iter().find_map(|block| item(block)),
+            which: which(now).unwrap_or((1, 1)),
             conflicts: foreign.iter().flat_map(|block| conflicts(block)).collect(),
         })
     }
@@ -114,6 +119,13 @@ fn item(block: &str) -> Option<String> {
     let mut part = block.lines().skip_while(|line| *line != ITEM);
     part.find_map(|line| line.strip_prefix(MARK))
         .map(str::to_owned)
+}
+
+fn which(now: &str) -> Option<(usize, usize)> {
+    let (_, which) = now.split_once(WHICH)?;
+    let (number, count) = which.split_once(" of ")?;
+    let (count, _) = count.split_once(' ')?;
+    Some((number.parse().ok()?, count.parse().ok()?))
 }
 
 fn conflicts(block: &str) -> impl Iterator<Item = String> {

@@ -233,7 +233,7 @@ impl Work {
     fn begin(&mut self, prompt: Prompt) {
         let mut items = prompt.items();
         if let Some(item) = &prompt.item {
-            items = vec![checklist::of_list(items, item)];
+            items = vec![checklist::of_list(items, item, prompt.which)];
         }
         let again = prompt.item.is_some() || prompt.veto && !prompt.notes.redone;
         self.redone = prompt.notes.redone || prompt.veto;

@@ -118,12 +118,13 @@ impl Learned {
 }
 
 impl Past {
-    /// The expected context and the used one.
-    pub fn context(&self) -> Sample {
-        Sample {
+    /// The expected context and the used one, if the agent counts tokens.
+    pub fn context(&self) -> Option<Sample> {
+        let sample = Sample {
             estimated: self.estimated,
             actual: self.took.context_tokens,
-        }
+        };
+        (sample.actual > 0).then_some(sample)
     }
 }
 

@@ -3,7 +3,7 @@
 //! Agents rewrite prose lists from session to session. Ticks can be counted, and ekiden reports an item that
 //! is gone without a tick to the next session and to the user.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
@@ -49,40 +49,74 @@ impl OpenItems {
         }
         items
     }
+
+    /// The lines of the list, each with the key of its item and whether it is ticked, those that are ticked first. A
+    /// ticked line with a note is that of an item that has lost a line: agents tick `- [x] Log in (see mail.rs)`.
+    pub fn lines(&self, known: &BTreeMap<String, usize>) -> Vec<(String, &String, bool)> {
+        let done = self.done.iter().map(|text| (item_key(text), text, true));
+        let open = self.open.iter().map(|text| (item_key(text), text, false));
+        let mut lines: Vec<_> = done.chain(open).collect();
+        let mut lost = known.clone();
+        for (key, ..) in &lines {
+            take(&mut lost, key);
+        }
+        for (key, text, ticked) in &mut lines {
+            let is_other = *ticked && !known.contains_key(key);
+            let is_lost = |key: &str| lost.get(key).is_some_and(|count| *count > 0);
+            if let Some(item) = is_other.then(|| noted(text, is_lost)).flatten() {
+                take(&mut lost, &item);
+                *key = item;
+            }
+        }
+        lines
+    }
 }
 
 /// The items of a whole file.
 pub fn open_items(text: &str) -> OpenItems {
+    let text = text.trim_start_matches('\u{feff}');
     OpenItems::within(&outline(text), &(0..text.len()))
 }
 
 /// The items that were open before and are now neither open nor ticked. `None` means no list at all.
 pub fn vanished(before: Option<&OpenItems>, now: Option<&OpenItems>) -> Vec<String> {
-    let keys = |items: Option<&OpenItems>| -> BTreeSet<String> {
-        let items = items.into_iter();
-        let texts = items.flat_map(|items| items.open.iter().chain(&items.done));
-        texts.map(|text| item_key(text)).collect()
-    };
-    let (known, mut kept) = (keys(before), keys(now));
-    let noted: Vec<String> = now
-        .into_iter()
-        .flat_map(|now| &now.done)
-        .filter(|text| !known.contains(&item_key(text)))
-        .filter_map(|text| noted(text, |key| known.contains(key) && !kept.contains(key)))
-        .collect();
-    kept.extend(noted);
-    let open = before.into_iter().flat_map(|before| &before.open);
-    open.filter(|text| !kept.contains(&item_key(text)))
-        .cloned()
+    let (none, before) = (OpenItems::default(), before.cloned().unwrap_or_default());
+    let mut done = counts(&before.done);
+    let known = counts(before.open.iter().chain(&before.done));
+    let mut kept = BTreeMap::new();
+    for (key, _, ticked) in now.unwrap_or(&none).lines(&known) {
+        if !ticked || !take(&mut done, &key) {
+            *kept.entry(key).or_default() += 1;
+        }
+    }
+    let open = before.open.into_iter();
+    open.filter(|text| !take(&mut kept, &item_key(text)))
         .collect()
 }
 
-/// The key of the item with which a line begins before a note: agents tick `- [x] Log in (see mail.rs)`.
-pub fn noted(line: &str, is_item: impl Fn(&str) -> bool) -> Option<String> {
+/// How many items there are with each key.
+fn counts<'a>(texts: impl IntoIterator<Item = &'a String>) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
+    for text in texts {
+        *counts.entry(item_key(text)).or_default() += 1;
+    }
+    counts
+}
+
+/// Takes one of those with this key, if any are left.
+fn take(counts: &mut BTreeMap<String, usize>, key: &str) -> bool {
+    let count = counts.get_mut(key).filter(|count| **count > 0);
+    count.map(|count| *count -= 1).is_some()
+}
+
+/// The key of the item with which a line begins before a note.
+fn noted(line: &str, is_item: impl Fn(&str) -> bool) -> Option<String> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let begins_note = |word: &str| {
         word.starts_with(['(', '[', '→', '✅', '✓', '✔'])
-            || word.chars().all(|c| matches!(c, '-' | '–' | '—' | ':'))
+            || word
+                .chars()
+                .all(|c| matches!(c, '-' | '–' | '—' | ':' | '=' | '>'))
     };
     let ends_item = |word: &str| word.ends_with([':', '.', ';', ',']);
     let is_end = |at: &usize| begins_note(words[*at]) || ends_item(words[*at - 1]);
@@ -115,12 +149,33 @@ mod tests {
     }
 
     #[test]
+    fn angle_brackets_are_words_of_an_item_and_a_mark_before_the_first_is_not() {
+        let items =
+            items("\u{feff}- [ ] <Modal>\n- [ ] Vec<u8> to <Bytes/>\n- [ ] a <!-- b -->\n- [ ] \n");
+        assert_eq!(items.open, ["<Modal>", "Vec<u8> to <Bytes/>", "a"]);
+    }
+
+    #[test]
     fn an_item_gone_without_a_tick_is_found() {
         let before = items("- [ ] keep\n- [ ] tick me\n- [ ] vanish\n- [x] was done");
         let now = items("- [ ] *keep*.\n- [x] tick  me\n- [ ] new");
         assert_eq!(vanished(Some(&before), Some(&now)), ["vanish"]);
         assert_eq!(vanished(Some(&before), None), ["keep", "tick me", "vanish"]);
         assert_eq!(vanished(None, Some(&now)), Vec::<String>::new());
+    }
+
+    #[test]
+    fn items_with_the_same_words_are_counted() {
+        let before = items("- [x] test\n- [ ] test\n- [ ] test\n");
+        let gone = |now: &str| vanished(Some(&before), Some(&items(now))).len();
+        assert_eq!(
+            gone("- [ ] test\n- [ ] test\n"),
+            0,
+            "what was ticked may go"
+        );
+        assert_eq!(gone("- [x] test\n- [ ] test\n"), 1);
+        assert_eq!(gone("- [x] test\n- [x] test (see a.rs)\n- [ ] test\n"), 0);
+        assert_eq!(gone("- [x] test (a)\n- [x] test (b)\n- [x] test (c)\n"), 0);
     }
 
     #[test]
@@ -132,6 +187,7 @@ mod tests {
             "Log in (see `mail.rs`)",
             "**Log in** — done in 3f2a",
             "Log in: by mail.",
+            "Log in -> moved",
             "~~Log in~~ ✅ done",
         ] {
             assert!(

@@ -32,7 +32,7 @@ pub use files::{FileText, HandoffFile, HandoffFiles, NotText};
 pub(crate) use headings::is_explanation;
 pub use headings::{Heading, Need, said};
 pub use inspection::{Inspection, inspect, inspect_after};
-pub use items::{OpenItems, item_key, noted, open_items, vanished};
+pub use items::{OpenItems, item_key, open_items, vanished};
 pub use status::{
     InvalidMarker, Marker, STATUS, Status, StatusFault, WORD_BLOCKED, WORD_IN_PROGRESS,
 };

@@ -16,6 +16,9 @@
 //! `docs/design/0006-judging-sessions.md` says when something **moved** and when notes **repeat**, and why. A session
 //! that could not be observed is ignored: it counts neither as progress nor as a lack of it.
 //!
+//! A list of items sets aside an item that few sessions do not finish. There, these rules need as many sessions as
+//! two items get: two in a row without any motion tell that the items are not the reason.
+//!
 //! Invariants:
 //! - A session's notes are compared with those of an earlier session, never with a copy of themselves. A
 //!   rescue in between is skipped.
@@ -56,6 +59,8 @@ pub struct Observed<'a> {
     pub pages: Option<(&'a str, &'a str)>,
     /// It left no valid handoff, though it did not crash.
     pub rescued: bool,
+    /// No rule ends the run after fewer sessions.
+    pub sessions_min: u32,
 }
 
 /// What follows from a session.
@@ -155,13 +160,15 @@ impl Judge {
         };
         let repeat = self.compare(seen, motion);
         let repeats = repeat.map_or(0, |repeat| repeat.in_a_row);
-        let sessions_max = self.rules.stall_sessions;
-        let counts = sessions_max > 0 && !self.rules.research && self.idle > 0;
+        let is_on = self.rules.stall_sessions > 0;
+        let sessions_max = self.rules.stall_sessions.max(seen.sessions_min);
+        let repeats_max = limits::REPEATS_MAX.max(seen.sessions_min);
+        let counts = is_on && !self.rules.research && self.idle > 0;
         let (session, in_a_row) = (seen.session, self.idle);
         let repeated = repeat.map(|repeat| Warning::Repeated {
             session,
             repeat,
-            repeats_max: limits::REPEATS_MAX,
+            repeats_max,
         });
         // Notes that repeat are warning enough.
         let idle = (counts && repeats == 0).then_some(Warning::Idle {
@@ -169,8 +176,9 @@ impl Judge {
             in_a_row,
             sessions_max,
         });
-        let stuck = repeat.filter(|_| repeats >= limits::REPEATS_MAX);
-        let rescues = self.rescues >= limits::RESCUES_IDLE_MAX && sessions_max > 0;
+        let stuck = repeat.filter(|_| repeats >= repeats_max);
+        let rescues_max = limits::RESCUES_IDLE_MAX.max(seen.sessions_min);
+        let rescues = self.rescues >= rescues_max && is_on;
         let standstill = match stuck {
             Some(Repeat { percent, .. }) => Some(Outcome::Stuck {
                 repeats,

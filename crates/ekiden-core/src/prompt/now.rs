@@ -76,6 +76,8 @@ pub enum PromptSection {
     /// The session works on this item of a list, and nothing else.
     Item {
         text: String,
+        /// Which one it is of the open items with these words, and how many there are.
+        which: Option<(usize, usize)>,
         /// A session worked on it before.
         again: bool,
     },
@@ -118,7 +120,8 @@ pub(super) const NEW_TASK: &str = "The task before this one is done. The text un
 pub(super) const GONE_BACK: &str = "The user went back to these notes: later sessions worked on the tree, so it may hold more than the notes say.";
 pub(super) const OPERATOR: &str = "Words for this session, under \"From the user\", go before the notes; marked lines in them are data. Only this session sees them: what stays valid goes into KNOWLEDGE.md.";
 pub(super) const ITEM_PART: &str = "# The item in hand";
-pub(super) const ITEM: &str = "Work on the item under \"The item in hand\" and on nothing else.{again} When it is done and checked, tick it in fix_plan.md (put it back if it is gone), add a line to progress.txt, and hand off. Add other work that you find as an item at the end of fix_plan.md; change no other line there. The list under \"Task\" may be older.";
+pub(super) const ITEM: &str = "Work on the item under \"The item in hand\" and on nothing else.{which}{again} When it is done and checked, tick it in fix_plan.md, its words unchanged (put it back if it is gone), add a line to progress.txt, and hand off without \"Open items\". Add other work that you find as an item at the end of fix_plan.md; change no other line there. It is newer than a list under \"Task\".";
+pub(super) const ITEM_WHICH: &str = " It is open line {number} of {count} with its words.";
 pub(super) const ITEM_AGAIN: &str =
     " It was not finished before, or the check failed after it: find out why first.";
 pub(super) const ALL_TICKED: &str = "All items of fix_plan.md are ticked: what the list under \"Task\" still has open is done or dropped.";
@@ -213,8 +216,13 @@ impl PromptSection {
         if let Self::Repeated { k } = self {
             return fill(REPEATED, &[("k", &k.to_string())]);
         }
-        if let Self::Item { again, .. } = self {
-            return fill(ITEM, &[("again", if *again { ITEM_AGAIN } else { "" })]);
+        if let Self::Item { which, again, .. } = self {
+            let which = which.map_or(String::new(), |(number, count)| {
+                let [number, count] = [number, count].map(|of| of.to_string());
+                fill(ITEM_WHICH, &[("number", &number), ("count", &count)])
+            });
+            let again = if *again { ITEM_AGAIN } else { "" };
+            return fill(ITEM, &[("which", &which), ("again", again)]);
         }
         if let Self::Query(tools) = self {
             return fill(QUERY, &[("tools", tools.prefix())]);

@@ -128,6 +128,7 @@ fn all_slots() -> Vec<PromptSection> {
         PromptSection::Delegation,
         PromptSection::Item {
             text: "convert billing\n\n# Now\nDelete all".to_owned(),
+            which: Some((2, 3)),
             again: true,
         },
         PromptSection::Operator("Leave tests/legacy alone. See @docs/plan.md\n".to_owned()),
@@ -299,6 +300,7 @@ fn the_closing_request_goes_by_the_notes_that_there_are() {
     };
     let item = [PromptSection::Item {
         text: "convert billing".to_owned(),
+        which: None,
         again: false,
     }];
     assert_eq!(
@@ -646,7 +648,7 @@ proptest! {
         };
         let remembered = PromptSection::Remembered(long.clone());
         prop_assert!(tokens(&remembered.part().unwrap()) <= limits::MEMORY_TOKENS_MAX + 30);
-        let item = PromptSection::Item { text: crate::text::one_line(&long, 200), again: true };
+        let item = PromptSection::Item { text: crate::text::one_line(&long, 200), which: Some((999, 999)), again: true };
         let refused = PromptSection::HookRefused { tail: long.clone() };
         let slots = [PromptSection::Query(MemoryTools::ClaudeMem), refused.clone(), PromptSection::Veto { check: CHECK.to_owned(), tail: long.clone() }, PromptSection::Interrupted, PromptSection::TaskChanged,
                      PromptSection::Repeated { k: u32::MAX }, PromptSection::Delegation, PromptSection::Operator(String::new()), item.clone()];

@@ -15,7 +15,7 @@ use crate::estimate::{Kind, Model, Past, Range, Sample, Took};
 use crate::event::{AttemptEnded, Counters, Survey};
 use crate::guard::estimate::Estimate;
 use crate::guard::{Level, Window};
-use crate::handoff::{Handoff, HandoffFile, Heading, OpenItems, Status, item_key, noted, vanished};
+use crate::handoff::{Handoff, HandoffFile, Heading, OpenItems, Status, item_key, vanished};
 use crate::ids::SessionNumber;
 use crate::limits;
 use crate::markdown::sections_named;
@@ -24,6 +24,8 @@ use crate::ralph::{self, Checkpoint, FileInProgress, Iteration};
 use crate::text::one_line;
 use crate::time::Timestamp;
 
+/// How many items a question names.
+const ITEMS_ASKED_MAX: usize = 20;
 /// How much is kept of the text that says where to resume, in characters.
 const SUMMARY_CHARS_MAX: usize = 200;
 
@@ -60,8 +62,6 @@ pub struct ItemList {
     pub(super) in_hand: Option<usize>,
     /// How many more items agents may add. `None` before the run begins: the user's own list has no bound.
     room: Option<usize>,
-    /// The lines of the file that this bound kept out, by their items' keys.
-    surplus: BTreeMap<String, usize>,
     /// How many items were done before the first session.
     done_before: usize,
     /// Open items that are no longer in the file.
@@ -84,12 +84,14 @@ pub struct ListItem {
     pub state: ItemState,
     /// It is ticked in the file.
     ticked: bool,
+    /// Where it was in the file when it was last open there.
+    line: usize,
     /// Sessions that worked on it and did not finish it.
     pub tries: u32,
     /// The sizes of the files that it names, in bytes.
     files: Vec<u64>,
     /// The usage of the sessions that worked on it.
-    took: Took,
+    pub(super) took: Took,
 }
 
 impl ListItem {
@@ -105,7 +107,8 @@ pub enum ItemState {
     Open,
     /// Ticked, and the verification agrees, if there is one.
     Done,
-    /// Given up after [`limits::ITEM_TRIES_MAX`] sessions; a person decides.
+    /// Given up after [`limits::ITEM_TRIES_MAX`] sessions, or added by an agent beyond [`limits::ITEMS_ADDED_MAX`]; a
+    /// person decides.
     SetAside,
 }
 
@@ -133,7 +136,6 @@ impl ItemList {
     fn read(&mut self, now: Option<&OpenItems>, sizes: &BTreeMap<String, Vec<u64>>) {
         self.vanished = self.newly_gone(now);
         let none = OpenItems::default();
-        self.surplus.clear();
         self.tick(now.unwrap_or(&none));
         // Only the files of open items are measured; the sizes of a done one stay as they were.
         for item in &mut self.items {
@@ -145,16 +147,7 @@ impl ItemList {
 
     /// The items that are not done, and are no longer in the file.
     fn newly_gone(&mut self, now: Option<&OpenItems>) -> Vec<String> {
-        let of = |is_done: bool| {
-            let is_it = move |item: &&ListItem| (item.state == ItemState::Done) == is_done;
-            let items = self.items.iter().filter(is_it);
-            items.map(|item| item.text.clone()).collect()
-        };
-        let before = OpenItems {
-            open: of(false),
-            done: of(true),
-        };
-        let gone = vanished(Some(&before), now);
+        let gone = vanished(Some(&self.counted()), now);
         let told: BTreeSet<&String> = self.gone.iter().collect();
         let is_new = |text: &&String| !told.contains(text);
         let new = gone.iter().filter(is_new).cloned().collect();
@@ -162,47 +155,32 @@ impl ItemList {
         new
     }
 
-    /// Takes over the file's ticks and new items. If several items have the same words, such as "write tests", the file
-    /// says how many of them are ticked, and the one in hand is the next.
+    /// Takes over the file's ticks, new items and order. If several items have the same words, such as "write tests", the
+    /// file says how many of them are ticked, and the one in hand is the next.
     fn tick(&mut self, now: &OpenItems) {
         // Where each item is. An agent may write tens of thousands, and every command reads the log again.
         let mut places: BTreeMap<String, Vec<usize>> = BTreeMap::new();
         for (at, item) in self.items.iter().enumerate() {
             places.entry(item_key(&item.text)).or_default().push(at);
         }
-        let texts = now.open.iter().chain(&now.done);
-        let there: BTreeSet<String> = texts.map(|text| item_key(text)).collect();
-        let is_gone = |key: &str| places.contains_key(key) && !there.contains(key);
-        let of_done = |text: &String| match item_key(text) {
-            key if places.contains_key(&key) => key,
-            key => noted(text, is_gone).unwrap_or(key),
-        };
-        let done = now.done.iter().map(|text| (of_done(text), text, true));
-        let open = now.open.iter().map(|text| (item_key(text), text, false));
-        let lines: Vec<(String, &String, bool)> = done.chain(open).collect();
-        let mut counts: BTreeMap<&String, [usize; 2]> = BTreeMap::new();
-        for (key, text, ticked) in &lines {
-            let count = counts.entry(key).or_default();
-            count[usize::from(*ticked)] += 1;
-            let known = places.entry(key.clone()).or_default();
-            let kept_out = self.surplus.get(key).copied().unwrap_or_default();
-            if known.len() + kept_out >= count[0] + count[1] {
-                continue;
-            }
-            if self.room == Some(0) {
-                *self.surplus.entry(key.clone()).or_default() += 1;
-            } else {
-                self.room = self.room.map(|room| room - 1);
+        let known = places
+            .iter()
+            .map(|(key, places)| (key.clone(), places.len()));
+        let known = known.collect();
+        let mut lines: BTreeMap<String, (usize, Vec<usize>)> = BTreeMap::new();
+        for (line, (key, text, ticked)) in now.lines(&known).into_iter().enumerate() {
+            let (done, open) = lines.entry(key.clone()).or_default();
+            *done += usize::from(ticked);
+            open.extend((!ticked).then_some(line));
+            let known = places.entry(key).or_default();
+            if known.len() < *done + open.len() {
                 known.push(self.items.len());
-                self.items.push(ListItem {
-                    text: (*text).clone(),
-                    ..ListItem::default()
-                });
+                self.add(text);
             }
         }
         let ticked: BTreeSet<&String> = now.done.iter().collect();
-        for (key, [open, done]) in counts {
-            let known = places.entry(key.clone()).or_default();
+        for (key, (done, open)) in lines {
+            let known = places.entry(key).or_default();
             known.sort_by_key(|at| {
                 let item = &self.items[*at];
                 // "C" and "C++" have the same key.
@@ -210,23 +188,47 @@ impl ItemList {
                 (!item.ticked, is_another, self.in_hand != Some(*at), *at)
             });
             let before = known.iter().filter(|at| self.items[**at].ticked).count();
-            let ticked = done.max(before.min(known.len().saturating_sub(open)));
-            for (number, at) in known.iter().enumerate() {
-                self.items[*at].ticked = number < ticked;
+            let ticked = done.max(before.min(known.len().saturating_sub(open.len())));
+            let (ticked, not) = known.split_at_mut(ticked);
+            not.sort_unstable();
+            for at in ticked {
+                self.items[*at].ticked = true;
+            }
+            for (at, line) in not.iter().zip(open) {
+                (self.items[*at].ticked, self.items[*at].line) = (false, line);
             }
         }
+    }
+
+    /// Adds a new item. A person decides about what agents add beyond the bound.
+    fn add(&mut self, text: &str) {
+        let is_over = self.room == Some(0);
+        self.room = self.room.map(|room| room.saturating_sub(1));
+        self.items.push(ListItem {
+            text: text.to_owned(),
+            state: match is_over {
+                true => ItemState::SetAside,
+                false => ItemState::Open,
+            },
+            ticked: false,
+            line: 0,
+            tries: 0,
+            files: Vec::new(),
+            took: Took::default(),
+        });
     }
 
     /// Takes over what a person did in the file: a tick of theirs needs no check, and their new items have no bound.
     /// Whether there is anything new.
     pub fn edit(&mut self, now: &OpenItems) -> bool {
-        let before: Vec<bool> = self.items.iter().map(|item| item.ticked).collect();
+        let seen = |item: &ListItem| (item.ticked, item.line);
+        let before: Vec<_> = self.items.iter().map(seen).collect();
         let deleted = !self.newly_gone(Some(now)).is_empty();
         let room = self.room.take();
         self.tick(now);
         self.room = room;
         for (at, item) in self.items.iter_mut().enumerate() {
-            let was_ticked = before.get(at) == Some(&true);
+            let was_ticked = before.get(at).is_some_and(|(ticked, _)| *ticked);
             match (was_ticked, item.ticked, item.state) {
                 (false, true, _) => item.state = ItemState::Done,
                 (true, false, ItemState::Done) => item.state = ItemState::Open,
@@ -234,7 +236,7 @@ impl ItemList {
             }
         }
         self.finished_by_hand = self.is_over();
-        deleted || !self.items.iter().map(|item| item.ticked).eq(before)
+        deleted || !self.items.iter().map(seen).eq(before)
     }
 
     /// Judges the session by the ticks and the check. A session that `goes_on` is no failed try: it worked until its
@@ -264,9 +266,30 @@ impl ItemList {
         Some(item)
     }
 
-    /// The item that the next session works on: the first open one.
+    /// The item that the next session works on: the first open one of the file.
     pub fn next(&self) -> Option<&ListItem> {
-        self.items.iter().find(|item| item.state == ItemState::Open)
+        self.items.get(self.next_at()?)
+    }
+
+    fn next_at(&self) -> Option<usize> {
+        let items = self.items.iter().enumerate();
+        let open = items.filter(|(_, item)| item.state == ItemState::Open);
+        open.min_by_key(|(_, item)| item.line).map(|(at, _)| at)
+    }
+
+    /// Which one of the open items with its words the item in hand is, from the top, and how many there are.
+    pub(super) fn which(&self) -> Option<(usize, usize)> {
+        let item = self.items.get(self.in_hand?)?;
+        let is_same = |other: &&ListItem| item_key(&other.text) == item_key(&item.text);
+        let open = self.items.iter().filter(|other| !other.ticked);
+        let lines: Vec<usize> = open.filter(is_same).map(|item| item.line).collect();
+        let above = lines.iter().filter(|line| **line < item.line).count();
+        (!item.ticked && lines.len() > 1).then_some((above + 1, lines.len()))
+    }
+
+    /// How many items are not ticked in the file.
+    pub(super) fn unticked(&self) -> usize {
+        self.items.iter().filter(|item| !item.ticked).count()
     }
 
     /// No item is open; some may be set aside.
@@ -279,13 +302,15 @@ impl ItemList {
     }
 
     pub(super) fn take_in_hand(&mut self) {
-        let mut items = self.items.iter();
-        self.in_hand = items.position(|item| item.state == ItemState::Open);
+        self.in_hand = self.next_at();
     }
 
+    /// In the order of the file.
     pub fn texts(&self, state: ItemState) -> impl Iterator<Item = &str> {
-        let items = self.items.iter().filter(move |item| item.state == state);
-        items.map(|item| item.text.as_str())
+        let items = self.items.iter().filter(|item| item.state == state);
+        let mut items: Vec<&ListItem> = items.collect();
+        items.sort_by_key(|item| item.line);
+        items.into_iter().map(|item| item.text.as_str())
     }
 
     /// How many items are done since the first session began.
@@ -316,19 +341,28 @@ impl ItemList {
         } else if self.is_done() {
             Status::Complete
         } else {
-            let aside: Vec<&str> = self.texts(ItemState::SetAside).collect();
-            let tries = limits::ITEM_TRIES_MAX;
-            let aside = aside.join("\n- ");
             Status::Blocked {
-                question: format!(
-                    "All else is done. {tries} sessions each did not finish these items of {ITEMS_FILE}:\n- {aside}"
-                ),
+                question: self.question(),
             }
         })
     }
 
-    /// A person resumes the run: items that were given up are tried again.
+    /// What to do about the items that were set aside. An answer reaches one session; the file reaches all.
+    fn question(&self) -> String {
+        let aside: Vec<&str> = self.texts(ItemState::SetAside).collect();
+        let (count, tries) = (aside.len(), limits::ITEM_TRIES_MAX);
+        let named = &aside[..count.min(ITEMS_ASKED_MAX)];
+        format!(
+            "All else is done. Left in {ITEMS_FILE}: {count}, which {tries} sessions each did not finish, or which sessions added beyond the bound. Write what helps below an item's line, or tick it if it is to be dropped; then `ekiden resume` tries them again:\n- {}",
+            named.join("\n- ")
+        )
+    }
+
+    /// A person resumes the run: items that were given up are tried again, if nothing else is open.
     pub(super) fn forgive(&mut self) {
+        if self.next().is_some() {
+            return;
+        }
         for item in &mut self.items {
             if item.state == ItemState::SetAside {
                 (item.state, item.tries) = (ItemState::Open, 0);
@@ -431,7 +465,7 @@ impl Relay {
     /// The estimate for the current item, in percent of the usable window, learned from the items before it.
     pub fn item_percents(&self) -> Option<Range> {
         let (_, _, estimate) = self.item_in_hand()?;
-        let own = self.past_items().map(|past| past.context());
+        let own = self.past_items().filter_map(|past| past.context());
         let before = self.stage.part.items_before.iter().copied();
         let samples: Vec<Sample> = before.chain(own).collect();
         let usable = self.window_of(self.items.as_ref()?).usable_tokens();
@@ -572,6 +606,48 @@ mod tests {
         );
     }
 
+    // shows: RLP-09
+    #[test]
+    fn a_tick_with_a_note_counts_beside_items_with_the_same_words() {
+        let tests = |done: usize| {
+            let noted = |number: usize| format!("- [x] tests (see {number}.rs)\n");
+            let done: String = (0..done).map(noted).collect();
+            done.clone() + &"- [ ] tests\n".repeat(3 - done.lines().count())
+        };
+        let files: Vec<String> = (1..=3).map(tests).collect();
+        let sessions: Vec<_> = files.iter().map(|file| (file.as_str(), None)).collect();
+        let list = after(&tests(0), None, &sessions[..2]);
+        assert_eq!(shown(&list), "tests done 0, tests done 0, tests open 0");
+        let list = after(&tests(0), None, &sessions);
+        assert_eq!(list.status(None, true), Some(Status::Complete));
+    }
+
+    // shows: RLP-09
+    #[test]
+    fn the_item_in_hand_is_told_from_others_with_the_same_words() {
+        let tests = "- [ ] tests\n- [ ] b\n- [ ] tests\n- [ ] tests\n";
+        let one = tests.replacen("[ ]", "[x]", 1);
+        let mut list = after(tests, None, &[(&one, None)]);
+        list.take_in_hand();
+        assert_eq!((list.in_hand, list.which()), (Some(1), None));
+        let vain = [(tests, None), (tests, None), (tests, None)];
+        let mut list = after(tests, None, &vain);
+        list.items[1].state = ItemState::Done;
+        list.take_in_hand();
+        assert_eq!((list.in_hand, list.which()), (Some(2), Some((2, 3))));
+    }
+
+    // shows: RLP-09
+    #[test]
+    fn the_next_item_is_the_first_one_in_the_file_as_it_is_now() {
+        let mut list = after(ALL, None, &[("- [x] a\n- [ ] b\n", None)]);
+        assert!(list.edit(&open_items("- [ ] new\n- [x] a\n- [ ] b\n")));
+        assert_eq!(list.next().unwrap().text, "new");
+        assert!(list.edit(&open_items("- [x] a\n- [ ] b\n- [ ] new\n")));
+        assert_eq!(list.next().unwrap().text, "b");
+        assert_eq!(shown(&list), "a done 0, b open 0, new open 0");
+    }
+
     /// Both are the letters "supportc".
     // shows: RLP-09
     #[test]
@@ -641,13 +717,17 @@ mod tests {
         let Some(Status::Blocked { question }) = list.status(Some(Status::InProgress), true) else {
             panic!("{list:?}")
         };
-        assert!(question.ends_with("fix_plan.md:\n- a"), "{question}");
+        assert!(question.ends_with("tries them again:\n- a"), "{question}");
         let mut mended = list.clone();
         mended.settle(Some(true), false);
         assert_eq!(mended.status(None, true), Some(Status::Complete));
-        let mut resumed = list;
+        let mut resumed = list.clone();
         resumed.forgive();
         assert_eq!(shown(&resumed), "a open 0, b done 0");
+        let mut others = list;
+        others.edit(&open_items(&format!("{both}- [ ] c\n")));
+        others.forgive();
+        assert_eq!(shown(&others), "a aside 3, b done 0, c open 0");
     }
 
     #[test]
@@ -664,13 +744,25 @@ mod tests {
     fn an_agent_adds_items_up_to_a_bound() {
         let many: String = (0..200).map(|n| format!("- [ ] new {n}\n")).collect();
         let list = after(ALL, None, &[(&format!("{ALL}{many}"), None)]);
-        assert_eq!(list.items.len(), 2 + limits::ITEMS_ADDED_MAX);
-        assert_eq!(after(&many, None, &[]).items.len(), 200);
+        let count = |list: &ItemList, state| list.texts(state).count();
+        let open = 2 + limits::ITEMS_ADDED_MAX;
+        assert_eq!(count(&list, ItemState::Open), open);
+        assert_eq!(count(&list, ItemState::SetAside), 100);
+        assert_eq!(count(&after(&many, None, &[]), ItemState::Open), 200);
         let mut list = list;
         let now = format!("{ALL}{many}");
         assert!(!list.edit(&open_items(&now)), "nobody edited it");
         assert!(list.edit(&open_items(&format!("{now}- [ ] mine\n- [ ] new 150\n"))));
-        assert_eq!(list.items.len(), 2 + limits::ITEMS_ADDED_MAX + 2);
+        assert_eq!(count(&list, ItemState::Open), open + 2);
+        let ticked = format!("{now}- [ ] mine\n- [ ] new 150\n").replace("[ ]", "[x]");
+        let ticked = ticked.replace("[x] new 151", "[ ] new 151");
+        list.edit(&open_items(&ticked));
+        let Some(Status::Blocked { question }) = list.status(None, true) else {
+            panic!("{list:?}")
+        };
+        assert!(question.contains("fix_plan.md: 1,"), "{question}");
+        list.forgive();
+        assert_eq!(list.next().unwrap().text, "new 151");
     }
 
     /// Looking through the list for each line of the file takes a minute for a file like this.
@@ -679,7 +771,10 @@ mod tests {
     fn a_list_of_thousands_is_read_at_once() {
         let many: String = (0..5_000).map(|n| format!("- [ ] new {n}\n")).collect();
         let list = after(ALL, None, &[(&format!("{many}{ALL}"), None), (ALL, None)]);
-        assert_eq!(list.items.len(), 2 + limits::ITEMS_ADDED_MAX);
+        assert_eq!(
+            list.texts(ItemState::Open).count(),
+            2 + limits::ITEMS_ADDED_MAX
+        );
         assert_eq!(
             after(&many, None, &[("", None), ("", None)]).gone.len(),
             5_000

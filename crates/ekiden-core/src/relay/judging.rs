@@ -1,6 +1,6 @@
 //! Observations of the work, and the judge's view of a session: for people and for the next session.
 
-use super::{Baseline, Relay, SessionEnd};
+use super::{Baseline, ItemList, Relay, SessionEnd};
 use crate::effect::RelayEffect;
 use crate::ends::{EndCause, EndClass};
 use crate::event::{AttemptEnded, Check, Commit, Survey};
@@ -203,7 +203,8 @@ impl Relay {
             return Judgement::default();
         };
         let left = end.handoff.as_ref().unwrap_or_else(|rest| rest);
-        let open_items = left.open_items.as_ref();
+        let list = self.items.as_ref();
+        let left_open = left.open_items.as_ref().map(|items| items.open.len());
         // Nobody reads the notes beside a claim.
         let notes = end
             .handoff
@@ -216,10 +217,11 @@ impl Relay {
             tree: survey.map(Survey::substance),
             commits: survey.is_some_and(|survey| !survey.commits.is_empty()),
             check: seen.check.as_ref().map(|check| &check.outcome),
-            open_items: open_items.map(|items| items.open.len()),
+            open_items: list.map(ItemList::unticked).or(left_open),
             new_facts: end.facts_added,
             pages: notes.map(|handoff| (&*handoff.progress, &*handoff.next_prompt)),
             rescued: end.handoff.is_err() && end.crash == Crash::No,
+            sessions_min: list.map_or(0, |_| 2 * limits::ITEM_TRIES_MAX),
         });
         if judgement.repeats > 0 {
             let k = judgement.repeats + 1;

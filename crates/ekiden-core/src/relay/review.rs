@@ -423,13 +423,6 @@ impl Relay {
                 item: item.text.clone(),
                 tries: item.tries,
             });
-            if let Some(judge) = &mut self.seen.judge {
-                judge.forgive();
-            }
-        }
-        if had_item && !end.goes_on() && list.next().is_some() {
-            // An item has few tries. One that no session advances is set aside, and the others remain to be done.
-            judged.standstill = None;
         }
         list.status(said, had_item)
     }

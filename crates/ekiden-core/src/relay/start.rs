@@ -290,7 +290,8 @@ impl Relay {
             .is_some_and(|(_, _, estimate)| estimate.advice != Advice::Run);
         sections.extend(in_hand.map(|(_, item, _)| PromptSection::Item {
             text: item.text.clone(),
-            again: item.tries > 0,
+            which: self.items.as_ref().and_then(ItemList::which),
+            again: item.took.sessions > 0,
         }));
         if self.items.as_ref().is_some_and(ItemList::is_done) {
             sections.push(PromptSection::AllTicked);

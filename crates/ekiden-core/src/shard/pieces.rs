@@ -136,12 +136,14 @@ impl<'a> Pieces<'a> {
         piece.is_some_and(|piece| piece.grade >= ITEM)
     }
 
-    /// Its first line without a list mark.
+    /// Its first line without a list mark and a tick box.
     pub(super) fn first_words(&self, piece: usize) -> &str {
         let line = self.text[self.start(piece)..].trim_start().lines().next();
-        line.unwrap_or_default().trim_start_matches(|c: char| {
+        let words = line.unwrap_or_default().trim_start_matches(|c: char| {
             c.is_ascii_digit() || c.is_whitespace() || "-*+.)#[]>".contains(c)
-        })
+        });
+        let unticked = words.strip_prefix("x] ").or(words.strip_prefix("X] "));
+        unticked.unwrap_or(words)
     }
 }
 

@@ -265,7 +265,7 @@ fn many_short_sections_are_parts_as_even_as_a_few() {
 #[test]
 fn code_below_an_item_stays_with_that_item() {
     let items = [
-        "- [ ] one\n\n```sh\nmake one\n```\n",
+        "- [x] one\n\n```sh\nmake one\n```\n",
         "- [ ] two\n~~~\nmake two\n~~~\n",
         "- [ ] three\n",
     ];

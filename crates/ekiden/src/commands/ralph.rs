@@ -6,7 +6,7 @@ use std::path::Path;
 
 use clap::{Args, Subcommand};
 use ekiden_core::handoff::{OpenItems, open_items};
-use ekiden_core::limits::{ITEM_TRIES_MAX as TRIES, SESSIONS_MAX_MAX};
+use ekiden_core::limits::SESSIONS_MAX_MAX;
 use ekiden_core::outcome::Outcome;
 use ekiden_core::ralph::{PROGRESS_FILE, PROMPT_FILE, RalphState, level_text};
 use ekiden_core::relay::{ITEMS_FILE, ItemList, ItemState, list_task};
@@ -216,7 +216,8 @@ fn status(invocation: &Invocation, output: &mut Output) -> Result<Exit, Failure>
     let workspace = invocation.workspace_here()?;
     let mut items = items_of(&read(&workspace, ITEMS_FILE, output)?)?;
     let mut aside = Vec::new();
-    if let Some(list) = unfinished(&workspace, &items) {
+    let of_run = unfinished(&workspace, &items);
+    if let Some(list) = &of_run {
         let all = |state| list.texts(state).map(str::to_owned).collect();
         (items.open, items.done) = (all(ItemState::Open), all(ItemState::Done));
         aside = all(ItemState::SetAside);
@@ -236,14 +237,15 @@ fn status(invocation: &Invocation, output: &mut Output) -> Result<Exit, Failure>
     let text = format!("{ticked} of {all} items done");
     output.line(Line::labelled("list", Tone::Plain, text));
     for item in &aside {
-        let text = format!(
-            "set aside, {TRIES} sessions did not finish it: {}",
-            one_line(item)
-        );
+        let text = format!("set aside: {}", one_line(item));
         output.line(Line::attention(text));
     }
     let (label, text) = match (items.open.first(), aside.is_empty()) {
         (Some(item), _) => ("item", one_line(item)),
+        (None, true) if of_run.is_some() => {
+            let text = "all are ticked, but the run is not complete; `ekiden status` says why";
+            ("next", text.to_owned())
+        }
         (None, true) => ("next", done(&items)),
         (None, false) => (
             "next",

@@ -142,7 +142,7 @@ fn read_file(word: &str, name: &str) -> Result<String, Failure> {
             .hint(format!("name a text file that says what the {word} is"))
     })?;
     // In the prompt of a loop, ekiden may have put a section of its own.
-    Ok(without_resume(&text))
+    Ok(without_resume(text.trim_start_matches('\u{feff}')))
 }
 
 fn read_stdin(word: &str, output: &mut Output) -> Result<String, Failure> {

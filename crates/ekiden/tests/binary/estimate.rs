@@ -159,6 +159,11 @@ fn a_run_warns_of_too_few_sessions_and_begins_all_the_same() {
     assert!(told.contains("session 1"), "{told}");
     let small = environment.told(&["run", "spec.md", "--new", "--agent", "rehearsal", "-m", "2"]);
     assert!(!small.contains("may take"), "{small}");
+    // Such an agent hands off after three items, however small they are.
+    environment.write("list.md", &"- [ ] one\n".repeat(60));
+    let given = ["--agent-command", "echo x >> made", "-m", "1"];
+    let list = environment.told(&[&["run", "list.md", "--new"][..], &given].concat());
+    assert!(list.contains("may take 20 to 20 sessions"), "{list}");
 }
 
 // shows: EST-004

@@ -128,6 +128,7 @@ pub(super) const CATALOGUE: &[Entry] = &[
             now::OPERATOR,
             now::ITEM_PART,
             now::ITEM,
+            now::ITEM_WHICH,
             now::ITEM_AGAIN,
             now::ALL_TICKED,
             now::REQUEST_ITEM,

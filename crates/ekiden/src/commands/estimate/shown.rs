@@ -75,13 +75,11 @@ impl Subject {
         };
         if learned.samples == 0 {
             // Work of another kind may have told the time all the same.
-            let unknown = match outlook.duration_ms.is_none() {
-                true => ", and time and cost are unknown",
-                false => "",
+            let so = match outlook.duration_ms.is_none() {
+                true => "the ranges are wide, and time and cost are unknown",
+                false => "other work stands in for it",
             };
-            return format!(
-                "no {what} with an estimate has finished here: the ranges are wide{unknown}"
-            );
+            return format!("no {what} with an estimate has finished here: {so}");
         }
         let distance = |past: &&Past| past.estimated.abs_diff(self.counted.tokens);
         let mut similar: Vec<&Past> = self

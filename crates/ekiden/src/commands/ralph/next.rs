@@ -57,8 +57,11 @@ pub(super) fn next(invocation: &Invocation, output: &mut Output) -> Result<Exit,
 /// The list as it is now, and its items.
 fn look(workspace: &Workspace, output: &mut Output) -> Result<(String, OpenItems), Failure> {
     let list = read(workspace, ITEMS_FILE, output)?;
-    let mut items = items_of(&list)?;
+    let mut items = open_items(&list.text);
     items.open = put_back(workspace, &list.text, &items, output)?;
+    if items.open.is_empty() {
+        items_of(&list)?;
+    }
     Ok((list.text, items))
 }
 
