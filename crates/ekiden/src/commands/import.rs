@@ -79,11 +79,7 @@ pub fn import(args: &ImportArgs, output: &mut Output) -> Result<Exit, Failure> {
     // Everything is read before anything is written.
     let foreign = settings::foreign(&source, environment)?;
     let (documents, not_documents) = handoffs::documents(&source)?;
-    // Their relay ended with their own word.
-    let marker = foreign.iter().find_map(|foreign| match &foreign.wish {
-        Wish::Set("completion_marker", word) => Marker::try_from(word.clone()).ok(),
-        Wish::Set(..) | Wish::Nothing(_) => None,
-    });
+    let marker = marker_of(&foreign);
     let marker = marker.map_or_else(|| invocation.given.need(&table::COMPLETION_MARKER), Ok)?;
     let (plans, halves) = plan::begun(&source)?;
     let relay = cleave::left(&source, &marker)?;
@@ -143,6 +139,14 @@ pub fn import(args: &ImportArgs, output: &mut Output) -> Result<Exit, Failure> {
         sessions::keep(&earlier, &workspace, &run)?;
     }
     Ok(Exit::Done)
+}
+
+/// The word with which the other program's relay ends.
+fn marker_of(foreign: &[Foreign]) -> Option<Marker> {
+    foreign.iter().find_map(|foreign| match &foreign.wish {
+        Wish::Set("completion_marker", word) => Marker::try_from(word.clone()).ok(),
+        Wish::Set(..) | Wish::Nothing(_) => None,
+    })
 }
 
 /// Makes the run that goes on with the work. On a terminal another process makes it, and says what went wrong: here only

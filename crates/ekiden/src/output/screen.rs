@@ -1,11 +1,19 @@
 //! The terminal that lines move on.
 
 use std::io;
+use std::sync::atomic::Ordering;
 
 use ekiden_agent::SignalFlag;
 
-use super::keys;
+use super::beside::Stream;
 use super::line::{self, Line};
+use super::{IS_FULL, LEAVE_FULL, Output, keys};
+
+/// tmux wraps a row as long as it ever was, unless it was erased whole.
+const ERASE_ROW: &str = "\r\u{1b}[2K";
+/// Erases what is left of a longer line.
+const ERASE_REST: &str = "\u{1b}[K";
+const ERASE_BELOW: &str = "\u{1b}[J";
 
 pub struct Screen {
     pub(super) columns: fn() -> Option<usize>,
@@ -96,4 +104,96 @@ fn reflows() -> bool {
 fn stdout_columns() -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
     (size.ws_col > 0).then_some(usize::from(size.ws_col))
+}
+
+impl Output {
+    /// Draws the moving lines over those drawn before. The cursor rests below them, so whatever ends the
+    /// program leaves the terminal in order.
+    pub fn draw(&mut self, lines: &[Line]) {
+        let is_behind = self.writer.is_behind();
+        let coloured = self.coloured.0;
+        let Some(screen) = self
+            .screen
+            .as_mut()
+            .filter(|screen| !is_behind && !(screen.in_background)())
+        else {
+            return;
+        };
+        screen.forget_if_suspended();
+        let lines: Vec<String> = lines
+            .iter()
+            .map(|line| screen.cut(line, coloured))
+            .collect();
+        if screen.drawn == lines {
+            return;
+        }
+        let mut text = screen.to_first();
+        let columns = (screen.columns)();
+        let before = std::mem::replace(&mut screen.columns_drawn, columns);
+        if before != columns && !screen.drawn.is_empty() {
+            // Rows that a terminal has wrapped would join again if it got wider once more.
+            text.push_str(ERASE_BELOW);
+        }
+        for line in &lines {
+            text.push_str(&format!("{ERASE_ROW}{line}\n"));
+        }
+        screen.drawn = lines;
+        self.put(Stream::Answer, (text + ERASE_BELOW).as_bytes());
+    }
+
+    /// Erases the moving lines.
+    pub fn erase(&mut self) {
+        let Some(screen) = &mut self.screen else {
+            return;
+        };
+        screen.forget_if_suspended();
+        if !screen.drawn.is_empty() {
+            let text = screen.to_first() + ERASE_BELOW;
+            screen.drawn.clear();
+            self.put(Stream::Answer, text.as_bytes());
+        }
+    }
+
+    /// Gives the whole screen to a view, or restores what was there before. Output in between is held.
+    pub fn fill(&mut self, is_full: bool) {
+        IS_FULL.store(is_full, Ordering::Relaxed);
+        self.screen
+            .iter_mut()
+            .for_each(|screen| screen.full.clear());
+        if is_full {
+            self.hold();
+            self.put_at_once("\u{1b}[?1049h\u{1b}[?25l");
+        } else {
+            self.put_at_once(LEAVE_FULL);
+            self.release();
+        }
+    }
+
+    /// Draws all rows of the screen.
+    pub fn draw_full(&mut self, lines: &[Line]) {
+        let is_behind = self.writer.is_behind();
+        let Some(screen) = self
+            .screen
+            .as_mut()
+            .filter(|screen| !is_behind && !(screen.in_background)())
+        else {
+            return;
+        };
+        let rows: Vec<String> = lines
+            .iter()
+            .map(|line| screen.cut(line, self.coloured.0) + ERASE_REST)
+            .collect();
+        if screen.full == rows {
+            return;
+        }
+        screen.full.clone_from(&rows);
+        self.put_at_once(&format!("\u{1b}[H{}{ERASE_BELOW}", rows.join("\r\n")));
+    }
+
+    /// Bypasses what is held.
+    fn put_at_once(&mut self, text: &str) {
+        let held = self.held.take();
+        self.put(Stream::Answer, text.as_bytes());
+        self.held = held;
+    }
 }

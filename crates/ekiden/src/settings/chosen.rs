@@ -518,7 +518,14 @@ pub(crate) mod tests {
             (permissions.mode.as_deref(), permissions.skip),
             (Some("default"), false)
         );
-        assert!(chosen(&[], &env).unwrap().agent.permissions.skip);
+        let wide = chosen(&[], &env).unwrap().agent.permissions;
+        let wide = (wide.mode.as_deref(), wide.skip);
+        assert_eq!(wide, (Some("bypassPermissions"), false));
+        let narrow = [
+            ("permission_mode", "acceptEdits"),
+            ("skip_permissions", "true"),
+        ];
+        assert!(!chosen(&narrow, &[]).unwrap().agent.permissions.skip);
         let both = [("safe_mode", "true"), ("skip_permissions", "true")];
         assert!(!chosen(&both, &[]).unwrap().agent.permissions.skip);
     }
