@@ -156,10 +156,13 @@ fn a_log_put_back_from_a_copy_is_told_and_continues_with_the_next_attempt() {
     let prompt = environment.run_dir().join("sessions/2/prompt.md");
     std::fs::write(&prompt, "another prompt").unwrap();
     environment.edit_log(|_| earlier);
+    // Or else the resume would find the run's work done.
+    environment.shell("rm item-5.txt");
     insta::assert_snapshot!(environment.told(&["resume", "-m", "2", "--accept-log"]), @"
       ! you accepted the log, which was changed from record 16 on
     after your edit, KNOWLEDGE.md has 2 facts
     run RUN continues · CLOCK · up to session 3
+    verification `test -e item-5.txt` fails now, so a later pass ends the run
     session 2 · CLOCK
     --- standard error
     error: cannot archive: overwrite `PROJECT/.git/ekiden/root/runs/RUN/sessions/2/prompt.md`: it holds something else, and archives are never overwritten

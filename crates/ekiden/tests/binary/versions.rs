@@ -224,6 +224,7 @@ fn an_old_run_can_still_be_read_and_carried_on() {
     insta::assert_snapshot!(environment.told(&["resume", "--trust-state"]), @r"
       ! ekiden decides otherwise than before from record 3 on
     run RUN continues · CLOCK · up to session 2
+    verification `test -e item-5.txt` fails now, so a later pass ends the run
     session 2 · CLOCK
       window    40k tokens (rehearsal), hands off at 24k
       USAGE  says all is done after TIME · 4 tool calls
