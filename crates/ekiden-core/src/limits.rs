@@ -36,8 +36,10 @@ pub const RESCUES_IDLE_MAX: u32 = 2;
 pub const STALL_SESSIONS_DEFAULT: u32 = 3;
 /// How often a session whose turn ended early is asked to continue.
 pub const GO_ON_MAX: u32 = 2;
-/// A session is asked for its handoff at most this often, by its Stop callback or by a message.
+/// A session is asked for its handoff at most this often by a message.
 pub const ASKS_MAX: u32 = 2;
+/// A Stop callback holds the agent at most this often (the client overrides it after eight times).
+pub const STOP_BLOCKS_MAX: u32 = 3;
 /// Calls refused at L3 before the turn is interrupted.
 pub const REFUSALS_MAX: u32 = 3;
 /// An agent that cannot get messages in mid-turn hands off after this many items.

@@ -1,8 +1,8 @@
 //! The conversation with the agent while a session is at work.
 //!
 //! The order to hand off goes into the running turn as soon as measured context use reaches L2. When the agent wants to
-//! end its turn, ekiden judges the files that it left: in the Stop callback, if the agent has one, or by a message after
-//! the turn is over. Both count as one request for the handoff, and requests are few, so every conversation ends.
+//! end its turn, ekiden judges the files that it left: first in the Stop callback, if the agent has one, then by
+//! messages after the turn is over. Each way has its own limit, so every conversation ends.
 
 use super::spending::Bound;
 use super::start::HANDOFF_DIR;
@@ -78,6 +78,7 @@ pub(super) struct Open {
     go_ons: u32,
     calls_at_go_on: Option<u32>,
     asks: u32,
+    holds: u32,
     /// The agent was asked to correct the faults that ekiden mentions only once.
     asked: bool,
 }
@@ -90,6 +91,13 @@ enum HandoffOrder {
     /// To be sent as soon as the agent can take it.
     Due(OrderReason),
     Given,
+}
+
+/// How to hold an agent that wants to end its turn.
+#[derive(Debug, Clone, Copy)]
+enum HoldMethod {
+    StopCallback,
+    Message,
 }
 
 impl Relay {
@@ -309,7 +317,7 @@ impl Session {
         if purpose == Purpose::Review {
             return None;
         }
-        open.objection(level, handoff, calls, settings)
+        open.objection(level, handoff, calls, HoldMethod::StopCallback, settings)
     }
 
     fn turn_ended(
@@ -332,7 +340,7 @@ impl Session {
         let may_ask = hears && !is_used_up;
         let answer = self.answer.as_deref();
         let text = may_ask.then(|| match purpose {
-            Purpose::Work => open.objection(level, handoff, calls, settings),
+            Purpose::Work => open.objection(level, handoff, calls, HoldMethod::Message, settings),
             Purpose::Review => open.ask_for_verdict(answer),
         });
         let Some(text) = text.flatten() else {
@@ -393,6 +401,7 @@ impl Open {
         level: Level,
         handoff: &Inspection,
         tool_calls: u32,
+        method: HoldMethod,
         settings: &Settings,
     ) -> Option<String> {
         let once = handoff.asked_once().filter(|_| !self.asked);
@@ -407,10 +416,14 @@ impl Open {
             self.calls_at_go_on = Some(tool_calls);
             return Some(prompt::go_on(&settings.marker));
         }
-        if self.asks >= limits::ASKS_MAX {
+        let (asked, max) = match method {
+            HoldMethod::StopCallback => (&mut self.holds, limits::STOP_BLOCKS_MAX),
+            HoldMethod::Message => (&mut self.asks, limits::ASKS_MAX),
+        };
+        if *asked >= max {
             return None;
         }
-        self.asks += 1;
+        *asked += 1;
         self.asked |= handoff.asked_once().next().is_some();
         Some(prompt::ask_again(&faults, HANDOFF_DIR))
     }

@@ -109,7 +109,7 @@ fn a_night_reads_well_in_the_morning() {
       next      The item "Item 13", with `echo made > item-13.txt`.
       verify    failed in TIME
     session 6 · CLOCK
-      USAGE  ended without a valid handoff after TIME · 12 tool calls
+      USAGE  ended without a valid handoff after TIME · 21 tool calls
       ! handoff not valid (PROGRESS.md: said to be complete, but items are open (73)); what can be read is used, and ekiden adds what it saw (session 6)
       verify    failed in TIME
     session 7 · CLOCK

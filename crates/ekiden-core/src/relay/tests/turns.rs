@@ -218,16 +218,22 @@ fn a_handoff_that_was_begun_is_asked_for_not_told_to_go_on() {
 
 // shows: HND-08, REL-05
 #[test]
-fn a_session_is_asked_twice_by_either_way_then_it_is_rescued() {
+fn a_turn_is_held_three_times_and_asked_twice_then_the_session_is_rescued() {
     check(
         "",
-        "up L2 heard asks turn heard asks turn ends:done",
+        "up L2 heard asks asks asks asks turn heard asks turn heard asks turn ends:done",
         expect![[r#"
             publish, start 1.1
             up: -
             L2: say hand off (context)
             heard: -
             asks: hold: mend 2
+            asks: hold: mend 2
+            asks: hold: mend 2
+            asks: let end
+            turn: say mend 2
+            heard: -
+            asks: let end
             turn: say mend 2
             heard: -
             asks: let end

@@ -18,6 +18,7 @@ fn no_file_at_all() {
     window
     level level="L1" session=1
     level level="L2" session=1
+    level level="L3" session=1
     attempt_ended attempt=1 cause="completed" left="nothing" session=1
     rescue cause="completed" faults=["PROGRESS.md: there is no such file","NEXT_PROMPT.md: there is no such file"] session=1
     session_started attempt=1 conversation="fresh" session=2
@@ -206,23 +207,20 @@ do = { run = "rm -f .ekiden/handoff/NEXT_PROMPT.md; mkdir .ekiden/handoff/NEXT_P
     window
     level level="L1" session=1
     level level="L2" session=1
-    attempt_ended attempt=1 cause="completed" left="nothing" session=1
-    rescue cause="completed" faults=["PROGRESS.md: it was binary data, and was set aside"] session=1
+    level level="L3" session=1
+    attempt_ended attempt=1 cause="completed" left="handoff" session=1
+    handoff facts=1 items_done=3 items_open=4 next="The item \"Item 4\", with `echo made > item-4.txt`." session=1
     session_started attempt=1 conversation="fresh" session=2
     level level="L1" session=2
     level level="L2" session=2
-    attempt_ended attempt=1 cause="completed" left="nothing" session=2
-    rescue cause="completed" faults=["NEXT_PROMPT.md: it was a directory, and was set aside"] session=2
-    judged in_a_row=1 kind="idle" session=2
+    level level="L3" session=2
+    attempt_ended attempt=1 cause="completed" left="handoff" session=2
+    handoff facts=2 items_done=6 items_open=1 next="The item \"Item 7\", with `echo made > item-7.txt`." session=2
+    judged kind="repeated" repeat={"in_a_row":0,"of":1,"percent":100} repeats_max=3 session=2
     session_started attempt=1 conversation="fresh" session=3
-    level level="L1" session=3
-    level level="L2" session=3
-    attempt_ended attempt=1 cause="completed" left="handoff" session=3
-    handoff facts=3 items_done=6 items_open=1 next="The item \"Item 7\", with `echo made > item-7.txt`." session=3
-    session_started attempt=1 conversation="fresh" session=4
-    attempt_ended attempt=1 cause="completed" left="completion" session=4
-    handoff facts=4 items_done=7 session=4
-    run_ended facts=4 items_done=7 outcome={"kind":"complete","verified":false} problems={"idle":[2],"rescues":[1,2]} sessions=4
+    attempt_ended attempt=1 cause="completed" left="completion" session=3
+    handoff facts=3 items_done=7 session=3
+    run_ended facts=3 items_done=7 outcome={"kind":"complete","verified":false} sessions=3
     --- exit code 0
     "#);
 }
