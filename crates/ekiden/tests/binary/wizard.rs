@@ -533,13 +533,13 @@ fn what_was_typed_holds_for_a_run_that_is_continued() {
         "false",
     ];
     environment.run(&first).expect(3);
-    let words = ["start", "--agent", "rehearsal", "-m1", "--run-budget", "7"];
+    let words = ["start", "--agent", "rehearsal", "-m3", "--run-budget", "7"];
     let mut pty = asked(&environment, &words);
     answer(&mut pty, QUESTIONS[0], ENTER);
     answer(&mut pty, "is unfinished here. What now?", ENTER);
     pty.wait(WITHIN);
     let log = environment.run(&["log", "--json"]).expect(0);
-    let limit = r#""event":"run_resumed","ekiden":"0.1.0","session_max":2}"#;
+    let limit = r#""event":"run_resumed","ekiden":"0.1.0","session_max":4}"#;
     assert!(log.stdout.contains(limit), "{}", log.stdout);
 }
 
