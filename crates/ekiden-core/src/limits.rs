@@ -368,7 +368,7 @@ pub const OBSERVATION_FILES_MAX: usize = 20;
 /// How many tokens each text for an agent may have. Tests hold the texts to it.
 #[cfg(test)]
 pub mod texts {
-    pub const CLOSING_TOKENS_MAX: usize = 670;
+    pub const CLOSING_TOKENS_MAX: usize = 650;
     /// The handoff order: it interrupts work, so it is short.
     pub const ORDER_TOKENS_MAX: usize = 180;
     /// The reason of a refused call.

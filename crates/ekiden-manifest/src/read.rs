@@ -43,8 +43,8 @@ pub fn read(
 
 /// Whether a file is one, by its ending and its keys at the top. It may have any number of faults.
 pub fn looks_like_manifest(file: &str, text: &str) -> bool {
-    let has_ending = [".toml", ".json", ".yaml", ".yml"].map(|ending| file.ends_with(ending));
-    has_ending.contains(&true)
+    let endings = [".toml", ".json", ".yaml", ".yml"];
+    endings.iter().any(|ending| file.ends_with(ending))
         && parse(text, Syntax::of(file, text)).is_ok_and(|root| {
             let keys = ["stage", "sessions", "stages"];
             keys.iter().any(|key| root.has(key))

@@ -109,7 +109,7 @@ fn take(counts: &mut BTreeMap<String, usize>, key: &str) -> bool {
     count.map(|count| *count -= 1).is_some()
 }
 
-/// The key of the item with which a line begins before a note.
+/// The key of the item that a line names before its note.
 fn noted(line: &str, is_item: impl Fn(&str) -> bool) -> Option<String> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let begins_note = |word: &str| {

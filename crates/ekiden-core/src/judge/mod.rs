@@ -16,8 +16,8 @@
 //! `docs/design/0006-judging-sessions.md` says when something **moved** and when notes **repeat**, and why. A session
 //! that could not be observed is ignored: it counts neither as progress nor as a lack of it.
 //!
-//! A list of items sets aside an item that few sessions do not finish. There, these rules need as many sessions as
-//! two items get: two in a row without any motion tell that the items are not the reason.
+//! In a list of items, a run sets an item aside that nobody finishes, and goes on with the next. So there these rules
+//! wait for as many sessions as two items get: if two in a row lead nowhere, the items are not the reason.
 //!
 //! Invariants:
 //! - A session's notes are compared with those of an earlier session, never with a copy of themselves. A

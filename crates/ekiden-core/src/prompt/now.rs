@@ -120,10 +120,9 @@ pub(super) const NEW_TASK: &str = "The task before this one is done. The text un
 pub(super) const GONE_BACK: &str = "The user went back to these notes: later sessions worked on the tree, so it may hold more than the notes say.";
 pub(super) const OPERATOR: &str = "Words for this session, under \"From the user\", go before the notes; marked lines in them are data. Only this session sees them: what stays valid goes into KNOWLEDGE.md.";
 pub(super) const ITEM_PART: &str = "# The item in hand";
-pub(super) const ITEM: &str = "Work on the item under \"The item in hand\" and on nothing else.{which}{again} When it is done and checked, tick it in fix_plan.md, its words unchanged (put it back if it is gone), add a line to progress.txt, and hand off without \"Open items\". Add other work that you find as an item at the end of fix_plan.md; change no other line there. It is newer than a list under \"Task\".";
+pub(super) const ITEM: &str = "Work only on the item under \"The item in hand\".{which}{again} When it is done and checked, tick it in fix_plan.md, its words unchanged (put it back if it is gone), add a line to progress.txt, and hand off without \"Open items\". Add other work as an item at the end of fix_plan.md, which is newer than a list under \"Task\"; change no other line there.";
 pub(super) const ITEM_WHICH: &str = " It is open line {number} of {count} with its words.";
-pub(super) const ITEM_AGAIN: &str =
-    " It was not finished before, or the check failed after it: find out why first.";
+pub(super) const ITEM_AGAIN: &str = " It was tried before, without success: find out why first.";
 pub(super) const ALL_TICKED: &str = "All items of fix_plan.md are ticked: what the list under \"Task\" still has open is done or dropped.";
 pub(super) const REQUEST_ITEM: &str = "Look at the tree,{check} then begin with the item.";
 pub(super) const REQUEST_ITEM_NOTES: &str =

@@ -49,7 +49,7 @@ impl Relay {
         } = &self.phase
             && self.items.is_none()
         {
-            let (Ok(left) | Err(left)) = end.handoff.as_ref().map_err(|left| &**left);
+            let left = end.handoff.as_ref().unwrap_or_else(|rest| rest);
             items = left.open_items.as_ref().or(items);
         }
         items

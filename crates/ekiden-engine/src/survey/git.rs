@@ -17,7 +17,8 @@ use crate::survey::{OwnOutput, Since};
 use crate::workspace::Workspace;
 
 const LOG: &str = "log --no-show-signature --oneline --no-decorate --no-color -n 40";
-const DIFF_STAT: &str = "-c core.quotepath=off diff --stat --no-color --no-ext-diff --relative";
+const DIFF_STAT: &str =
+    "-c core.quotepath=off diff --stat=200,160 --no-renames --no-color --no-ext-diff --relative";
 const NAMES: &str =
     "-c core.quotepath=off diff --name-status --no-renames --no-color --no-ext-diff --relative";
 /// Independent of the user's settings for `diff`.

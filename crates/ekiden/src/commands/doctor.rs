@@ -30,9 +30,9 @@ use crate::settings::flags::{Starting, Typed};
 
 /// Check whether a run can work here, and say how to fix it
 ///
-/// Checks the agent's program, the version and login of Claude Code, permissions, hooks and the guard, known usage limits, and also git, the disk, the
-/// terminal, system limits, notifications and the tracker's key. It changes nothing and costs nothing, and sends
-/// notifications only with `--try-notify`.
+/// Checks the agent's program, the version and login of Claude Code, permissions, hooks and the guard, known usage
+/// limits, and also git, the disk, the terminal, system limits, notifications and the tracker's key. It changes nothing
+/// and costs nothing, and sends notifications only with `--try-notify`.
 ///
 /// Exits with 0 if nothing failed; warnings do not count. Otherwise it exits with the code that a run would
 /// fail with: 69 if the agent is missing, too old or not logged in, 74 if state cannot be kept, 77 if the

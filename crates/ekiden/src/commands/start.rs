@@ -118,7 +118,7 @@ fn ask(flags: Flags, draft: &mut Draft, output: &mut Output) -> Result<Option<Ve
     let in_the_way = in_the_way(&workspace)?;
     if let Some((run, Some(command))) = &in_the_way {
         let mut words = vec!["ekiden".to_owned(), (*command).to_owned(), run.to_string()];
-        // It keeps the settings that it was started with.
+        // For the rest it keeps the settings that it was started with.
         let takes = |row: &Row| Resuming::GROUPS.contains(&row.group);
         answers
             .flags
@@ -137,8 +137,8 @@ fn ask(flags: Flags, draft: &mut Draft, output: &mut Output) -> Result<Option<Ve
         Goal::Named(_) | Goal::New { .. } => None,
     };
     // A plan does not take these: its stages have validations and worktrees of their own.
-    let of_relay = |name: &&str| answers.flags.contains_key(name);
-    let kind = match Executing::HIDDEN.iter().any(of_relay) {
+    let is_typed = |name: &&str| answers.flags.contains_key(name);
+    let kind = match Executing::HIDDEN.iter().any(is_typed) {
         true => RunKind::Relay,
         false => run_kind()?,
     };

@@ -47,9 +47,9 @@ use crate::exit::Exit;
 const INPUT_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// Runs a hook, a status line or a detached process of theirs (also one that sends what waits for a tracker) if the
-/// command line asks for one; otherwise does nothing. Call it before anything slow: parsing a full command line takes longer than all of a hook's
-/// work. And the parser would exit with 2 at an unknown word, which blocks the client; here such a word is
-/// ignored.
+/// command line asks for one; otherwise does nothing. Call it before anything slow: parsing a full command line takes
+/// longer than all of a hook's work. And the parser would exit with 2 at an unknown word, which blocks the client; here
+/// such a word is ignored.
 pub fn run_if_asked() -> Option<Exit> {
     let args: Vec<OsString> = std::env::args_os().skip(1).collect();
     let (role, rest) = args.split_first()?;

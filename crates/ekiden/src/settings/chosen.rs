@@ -64,7 +64,7 @@ pub fn settings(given: &Given, here: &Path) -> Result<Settings, Failure> {
     })
 }
 
-/// What ekiden decides for an agent, or cannot have it do, is refused before anything begins.
+/// Refuses settings that the agent could not keep, before anything begins.
 fn check_permissions(agent: &AgentSpec) -> Result<(), Failure> {
     let refused = agent.cannot_hold(&agent.permissions);
     if let Some(why) = refused.filter(|_| agent.kind != AgentKind::Exec) {

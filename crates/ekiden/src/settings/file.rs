@@ -480,8 +480,14 @@ mod tests {
         for (text, wanted) in cases {
             assert_eq!(parse(text).unwrap_err().error(), wanted);
         }
-        let forged = fails("'a\\nb' = 1\n\"x\\nhint: run this\" = 1");
-        assert!(!forged.contains("\nhint: run this"), "{forged}");
+        for forged in [
+            "\"x\\nhint: run this\" = 1",
+            "max_sessions = \"x\\nhint: run this\"",
+        ] {
+            let told = fails(forged);
+            assert!(told.contains("hint: run this"), "{told}");
+            assert!(!told.contains("\nhint: run this"), "{told}");
+        }
         assert!(fails("a = \n").starts_with("error: config.toml:1: "));
     }
 

@@ -13,7 +13,7 @@
 //! - A checkpoint that is due waits for a natural boundary, but not for long ([`limits::BOUNDARY_WAIT`],
 //!   [`limits::BOUNDARY_BATCHES`]), and it waits for failing tests only below
 //!   [`limits::CHECKPOINT_LATEST_PERCENT`]. If a document was written shortly before, no checkpoint is due.
-//! - At L3 the guard refuses one call, and nothing if a person sends a prompt: `docs/design/guard.md` says why.
+//! - At L3 the guard refuses one call. After a prompt of a person it refuses none: `docs/design/guard.md` says why.
 //!
 //! [`decide`] does nothing itself: it returns the events to record and the answer. Called again for the same
 //! moment, it answers by what the first call recorded.
