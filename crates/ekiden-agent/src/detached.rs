@@ -16,7 +16,10 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-/// Starts a program without waiting for it, and without input or output. It runs on if its handle is dropped.
+use crate::unix::in_own_session;
+
+/// Starts a program without waiting for it, and without input or output. It runs on if its handle is dropped, and
+/// whoever ends this process: a client ends the processes of a hook that has answered.
 pub fn start(program: &Path, args: &[OsString], dir: &Path) -> io::Result<Child> {
     let mut command = Command::new(program);
     command.args(args).current_dir(dir);
@@ -24,6 +27,7 @@ pub fn start(program: &Path, args: &[OsString], dir: &Path) -> io::Result<Child>
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null());
+    in_own_session(&mut command);
     command.spawn()
 }
 
@@ -33,12 +37,6 @@ pub fn run(program: &Path, args: &[OsString]) -> io::Result<Output> {
         .args(args)
         .stdin(Stdio::null())
         .output()
-}
-
-/// Puts this process in a separate session, so that ending the hook's processes does not end it. A process
-/// group leader stays in its session.
-pub fn leave_session() {
-    let _ = rustix::process::setsid();
 }
 
 /// How much output of a filter is read.

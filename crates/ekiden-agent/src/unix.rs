@@ -117,6 +117,12 @@ pub(crate) fn pass_on(signals: &[Signal], to: Pid) {
     }
 }
 
+/// Starts the command in a session of its own, so that ending this process's group never ends it.
+pub(crate) fn in_own_session(command: &mut Command) {
+    // SAFETY: the closure makes one system call; it allocates nothing and takes no lock.
+    unsafe { command.pre_exec(|| Ok(setsid().map(drop)?)) };
+}
+
 /// Prepares the agent's process between fork and exec. It gets a separate session (no terminal, and a process
 /// group without a keeper) or the terminal's foreground in `group`, every signal at its default, and SIGTERM
 /// when the keeper dies. The standard library empties the signal mask.

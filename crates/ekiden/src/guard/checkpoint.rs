@@ -110,7 +110,6 @@ fn start(words: &[OsString], dir: &Path) -> io::Result<()> {
 
 /// The process that writes a checkpoint.
 pub(super) fn run(args: &[OsString]) {
-    detached::leave_session();
     let text = args
         .first()
         .and_then(|arg| arg.to_str())
@@ -124,7 +123,6 @@ pub(super) fn run(args: &[OsString]) {
 /// The process that waits for a turn's last response. It leaves alerts to the next event, which has a
 /// person to read them.
 pub(super) fn run_turn(args: &[OsString]) {
-    detached::leave_session();
     let Some(mut watched) = watched_of(args) else {
         return;
     };
@@ -151,7 +149,6 @@ pub(super) fn run_turn(args: &[OsString]) {
 
 /// The process that remembers a session after its end.
 pub(super) fn run_end(args: &[OsString]) {
-    detached::leave_session();
     let Some(watched) = watched_of(args) else {
         return;
     };
@@ -194,7 +191,6 @@ fn tell(request: &Request, dir: &Path, is_taken: bool) -> io::Result<()> {
 
 /// The process that sends a checkpoint by OTLP.
 pub(super) fn run_tell(args: &[OsString]) {
-    detached::leave_session();
     let text = args.first().and_then(|arg| arg.to_str());
     let told = text.and_then(|text| serde_json::from_str::<(Request, Timestamp, bool)>(text).ok());
     if let Some((request, until, is_taken)) = told

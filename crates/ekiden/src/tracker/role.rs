@@ -30,7 +30,6 @@ pub fn begin(dir: &Path) -> io::Result<()> {
 
 /// That process: sends what is due, and checks a few more times.
 pub fn run() {
-    detached::leave_session();
     let trackers = std::env::current_dir()
         .ok()
         .and_then(|dir| Trackers::of_project(&dir).ok());

@@ -347,10 +347,10 @@ fn a_turn_that_ends_above_l2_is_judged_by_its_last_response() {
         }
     });
     let Some(fixture) = fixture else { return };
-    fixture.session("List the files.");
+    let told = fixture.session("List the files.");
     let until = Instant::now() + PATIENCE;
     while !fixture.log().contains("\"taken\"") {
-        assert!(Instant::now() < until, "{}", fixture.log());
+        assert!(Instant::now() < until, "{}\n{told:?}", fixture.log());
         std::thread::sleep(Duration::from_millis(20));
     }
     assert!(
