@@ -9,8 +9,9 @@ use crate::json;
 const FAILURES: [&str; 4] = ["Exit code ", "Error: ", "Error\n", "<tool_use_error>"];
 
 /// How the response to a call that was refused begins: by ekiden, a hook, a rule or the person.
-const REFUSALS: [&str; 5] = [
+const REFUSALS: [&str; 6] = [
     "Not run",
+    "<tool_use_error>Not run",
     "PreToolUse:",
     "The user doesn't want to ",
     "Permission to use ",

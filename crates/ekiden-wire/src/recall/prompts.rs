@@ -20,6 +20,7 @@ const OF_CLIENT: &[&str] = &[
     "Caveat: The messages below were generated",
     "This session is being continued from a previous conversation",
     "Stop hook feedback",
+    "The ekiden-mod plugin sent a message:",
 ];
 
 /// What a person asked in this line, cut if it is long.

@@ -30,8 +30,13 @@ const LOCK_PATIENCE: Duration = Duration::from_millis(5);
 const LONG_LOCK_PATIENCE: Duration = Duration::from_secs(1);
 /// How much of the memory a session reads at its start: about 1,000 tokens.
 const CONTEXT_CHARS_MAX: usize = 3_000;
-/// How the client's own prompts begin, which report on background tasks.
-const OWN_PROMPTS: [&str; 2] = ["<task-notification>", "<system-reminder>"];
+/// How prompts begin that no person wrote: the client's own, which report on background tasks, and the mod's.
+const OWN_PROMPTS: [&str; 4] = [
+    "<task-notification>",
+    "<system-reminder>",
+    "The ekiden-mod plugin sent a message:",
+    "The guard's handoff document of this session",
+];
 
 /// Does what the event asks for, and answers.
 pub(super) fn run(called: Called) {
@@ -122,6 +127,12 @@ impl Hook<'_> {
         if *trigger == Trigger::Compacts {
             self.await_writer();
         }
+        // Before the reading: the client may write the response in between.
+        let is_stop = self.call.event == HookEvent::Stop && !self.called.by_mod;
+        if is_stop && !self.watched.recent().settled {
+            let started = checkpoint::start_for(checkpoint::TURN_ROLE, self.watched);
+            self.watched.or_complain(started);
+        }
         let reading = self.watched.reading();
         let (watch, decision) = settle(self.watched, trigger, reading.as_ref());
         let mut alerts = decision.alerts;
@@ -129,11 +140,6 @@ impl Hook<'_> {
             && let Some(reading) = &reading
         {
             alerts.extend(self.large(reading));
-        }
-        let is_stop = self.call.event == HookEvent::Stop && !self.called.by_mod;
-        if is_stop && !self.watched.recent().settled {
-            let started = checkpoint::start_for(checkpoint::TURN_ROLE, self.watched);
-            self.watched.or_complain(started);
         }
         if let Some(reason) = decision.begin {
             let request = self.watched.checkpoint(reason, reading.as_ref());
