@@ -328,16 +328,20 @@ impl Session {
         settings: &Settings,
     ) -> Option<AttemptEffect> {
         let purpose = self.attempt.purpose;
-        let hears = settings.agent_for(purpose).kind.takes_messages() && !failed;
+        let hears = settings.agent_for(purpose).kind.takes_messages();
         let (level, is_used_up) = (self.level, self.is_used_up());
         let open = self.channel.open()?;
-        // A message that waits in the agent becomes a separate turn; there is no room left for one.
+        // A message that waits in the agent becomes a separate turn, even after one that failed: the agent has begun it
+        // when we hear of this one's end. If there is no room left for one, it ends.
         match open.undelivered {
             true if is_used_up => return self.terminate(),
-            true if hears => return None,
+            true if hears && (!failed || open.asks < limits::ASKS_MAX) => {
+                open.asks += u32::from(failed);
+                return None;
+            }
             true | false => {}
         }
-        let may_ask = hears && !is_used_up;
+        let may_ask = hears && !failed && !is_used_up;
         let answer = self.answer.as_deref();
         let text = may_ask.then(|| match purpose {
             Purpose::Work => open.objection(level, handoff, calls, HoldMethod::Message, settings),

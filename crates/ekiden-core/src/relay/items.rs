@@ -349,7 +349,7 @@ impl ItemList {
         let (count, tries) = (aside.len(), limits::ITEM_TRIES_MAX);
         let named = &aside[..count.min(ITEMS_ASKED_MAX)];
         format!(
-            "All else is done. Items left in {ITEMS_FILE}: {count}. {tries} sessions did not finish them, or sessions added them after the first {}. Write what helps below an item's line, or tick it if it is to be dropped; then `ekiden resume` tries them again:\n- {}",
+            "All else is done. {count} left in {ITEMS_FILE}, since {tries} sessions did not finish them or sessions added them after the first {}. Write what helps below an item's line, or tick it if it is to be dropped; then `ekiden resume` tries them again:\n- {}",
             limits::ITEMS_ADDED_MAX,
             named.join("\n- ")
         )
@@ -757,7 +757,7 @@ mod tests {
         let Some(Status::Blocked { question }) = list.status(None, true) else {
             panic!("{list:?}")
         };
-        assert!(question.contains("fix_plan.md: 1. "), "{question}");
+        assert!(question.contains("1 left in fix_plan.md, "), "{question}");
         list.forgive();
         assert_eq!(list.next().unwrap().text, "new 151");
     }

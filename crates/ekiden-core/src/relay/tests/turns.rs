@@ -104,6 +104,26 @@ fn an_order_waits_for_the_message_before_it() {
 
 // shows: REL-02
 #[test]
+fn an_order_that_waits_gets_its_turn_after_one_that_failed() {
+    check(
+        "",
+        "up L2 turn:failed heard writes asks turn ends:done",
+        expect![[r#"
+            publish, start 1.1
+            up: -
+            L2: say hand off (context)
+            turn:failed: -
+            heard: -
+            asks: let end
+            turn: close
+            ends:done: publish, start 2.1, archive 1.1
+                at work: 2.1
+        "#]],
+    );
+}
+
+// shows: REL-02
+#[test]
 fn a_stop_callback_carries_the_order_that_waits() {
     check(
         "",
@@ -290,13 +310,13 @@ fn a_failed_turn_is_not_asked_anything() {
         "",
         "up L2 turn:failed ends:full",
         expect![[r#"
-        publish, start 1.1
-        up: -
-        L2: say hand off (context)
-        turn:failed: close
-        ends:full: publish, start 2.1, archive 1.1
-            at work: 2.1
-    "#]],
+            publish, start 1.1
+            up: -
+            L2: say hand off (context)
+            turn:failed: -
+            ends:full: publish, start 2.1, archive 1.1
+                at work: 2.1
+        "#]],
     );
 }
 
