@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::event::Check;
 use crate::ids::StageId;
+use crate::manifest::graph::Graph;
 use crate::manifest::{Stage, Take, Verification};
 use crate::outcome::Outcome;
 use crate::plan::{StageEnd, StageState};
@@ -56,7 +57,7 @@ impl Run {
         let own_check = relay.and_then(Relay::last_check);
         let output = self.conflicts.get(stage).and_then(PromptSection::output);
         let output = output.or(own_check.as_ref().map(LastOutput::Check));
-        let mut attempts = self.failures.get(stage).cloned().unwrap_or_default();
+        let mut attempts = self.failures_of(stage).to_vec();
         attempts.push(match relay {
             Some(relay) => failed(outcome, relay),
             None => FailedAttempt {
@@ -96,25 +97,46 @@ impl Run {
         }))
     }
 
-    /// The stages that a new run has to carry out once it has the work of this one. Their validations confirm the others.
+    /// The stages that a new run has to carry out once it has the work of this one: those that are not done, and what they
+    /// need that no validation confirms.
     fn left(&self) -> Vec<StageId> {
-        let is_left = |stage: &&Stage| {
+        let stages = &self.header().manifest.stages;
+        let (mut needed, mut left) = (BTreeSet::new(), BTreeSet::new());
+        let order = Graph::of(stages).order().unwrap_or_default();
+        for stage in order.into_iter().rev().map(|at| &stages[at]) {
             let state = self.plan.state(&stage.id);
             let is_out = stage.part.take == Take::Skip
                 || matches!(state, Some(StageState::Over(StageEnd::LeftOut { .. })));
-            let is_confirmed = stage.part.take == Take::Assume || self.plan.is_done(&stage.id);
-            !(is_out || is_confirmed && stage.verification.is_some())
-        };
-        let left = self.header().manifest.stages.iter().filter(is_left);
-        left.map(|stage| stage.id.clone()).collect()
+            let is_done = stage.part.take == Take::Assume || self.plan.is_done(&stage.id);
+            if is_out || is_done && !needed.contains(&stage.id) {
+                continue;
+            }
+            needed.extend(stage.part.needs.iter().map(|need| &need.stage));
+            if !is_done || stage.verification.is_none() {
+                left.insert(&stage.id);
+            }
+        }
+        let ids = stages.iter().map(|stage| &stage.id);
+        ids.filter(|id| left.contains(id)).cloned().collect()
+    }
+
+    /// The tries of a stage that failed before its last one, wherever it works.
+    fn failures_of(&self, stage: &StageId) -> &[FailedAttempt] {
+        let apart = self.apart.get(stage);
+        let failures = apart.map_or(&self.failures, |run| &run.failures);
+        failures.get(stage).map_or(&[], Vec::as_slice)
+    }
+
+    /// Which try of a stage this is, wherever it works.
+    pub fn tries(&self, stage: &StageId) -> u32 {
+        let apart = self.apart.get(stage).map_or(0, |run| run.plan.tries(stage));
+        self.plan.tries(stage).max(apart)
     }
 
     /// How the last attempt at a retried stage failed, in ekiden's words.
     pub fn last_failure(&self, stage: &StageId) -> Option<&str> {
-        self.failures
-            .get(stage)?
-            .last()
-            .map(|failed| failed.cause.as_str())
+        let last = self.failures_of(stage).last();
+        last.map(|failed| failed.cause.as_str())
     }
 
     pub(super) fn result_text(&self, relay: &Relay, files: &[String]) -> String {

@@ -256,6 +256,10 @@ fn a_new_run_after_failures_carries_out_all_that_no_validation_confirms() {
         diagnosis.contains("--only S2 --only S3 --only S4`"),
         "{diagnosis}"
     );
+    // Nothing that is left needs it now.
+    header.manifest.stages[4].part.needs.clear();
+    let diagnosis = diagnosed(&header);
+    assert!(diagnosis.contains("--only S2 --only S4`"), "{diagnosis}");
 }
 
 // shows: PLN-12, PLN-16

@@ -305,7 +305,7 @@ impl Timeline {
         {
             session.words = Some(Words::of(&last.notes));
         }
-        let tries = run.plan().tries(stage);
+        let tries = run.tries(stage);
         // A resume counts the tries anew.
         if tries > std::mem::replace(&mut self.stages[place].tries, tries) {
             let why = run.last_failure(stage).unwrap_or("it failed").to_owned();

@@ -75,7 +75,7 @@ impl Reporter {
     }
 
     fn retried(&mut self, stage: &StageId, run: &Run) {
-        let attempt = run.plan().tries(stage);
+        let attempt = run.tries(stage);
         let before = self.tries.insert(stage.clone(), attempt).unwrap_or(1);
         if attempt > before {
             let max = run.stage(stage).map_or(1, |stage| stage.part.retries + 1);
