@@ -22,6 +22,7 @@ use std::time::Duration;
 
 use clap::Args;
 use ekiden_agent::SignalFlag;
+use ekiden_core::agent::AgentSpec;
 use ekiden_core::issue::{Issue, IssueRef, TrackerKind};
 use ekiden_core::limits;
 use ekiden_core::settings::Settings;
@@ -118,7 +119,9 @@ pub fn dispatch(args: &DispatchArgs, output: &mut Output) -> Result<Exit, Failur
     check_agents(settings.agents(), &invocation, &workspace.dir)?;
     let isolated = settings.agent.permissions.isolated;
     let client = ClientSettings::read(&invocation.environment, &workspace.dir, isolated);
-    settle_permissions(&invocation, &client, &mut settings.agent, output)?;
+    let workers: Vec<AgentSpec> = settings.workers().cloned().collect();
+    let permissions = &mut settings.agent.permissions;
+    settle_permissions(&invocation, &client, &workers, permissions, output)?;
     let each = settings.bounds.run.micro_usd;
     let has_room = |total| each.is_some_and(|each| each <= total);
     if !args.total_budget.is_none_or(has_room) {

@@ -168,7 +168,8 @@ impl<'a> Planner<'a> {
     fn split(&self, document: &Path) -> String {
         let document = self.invocation.word(document);
         let (to, rest) = (self.flag_of_output(), self.flags_of_next());
-        format!("`ekiden split {document}{to}{rest}`")
+        let force = if self.writing.force { " --force" } else { "" };
+        format!("`ekiden split {document}{to}{force}{rest}`")
     }
 
     fn flag_of_output(&self) -> String {
@@ -252,7 +253,14 @@ impl<'a> Planner<'a> {
         invocation.warn_of_held_back(output);
         let isolated = agent.permissions.isolated;
         let client = ClientSettings::read(&invocation.environment, &self.workspace.dir, isolated);
-        settle_permissions(invocation, &client, agent, output)?;
+        let workers = [agent.clone()];
+        settle_permissions(
+            invocation,
+            &client,
+            &workers,
+            &mut agent.permissions,
+            output,
+        )?;
         let agent = AgentSpec {
             model: self.model.clone(),
             ..agent.clone()

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use ekiden_agent::child::find_on_path;
-use ekiden_core::agent::{AgentKind, AgentSpec, Interface};
+use ekiden_core::agent::{AgentKind, AgentSpec, Interface, Permissions};
 use ekiden_core::ids::{SessionNumber, StageId};
 use ekiden_core::manifest::{Manifest, Part, Stage};
 use ekiden_core::settings::RunStarted;
@@ -160,7 +160,9 @@ pub(super) fn go(
     let isolated = header.settings.agent.permissions.isolated;
     let client = ClientSettings::read(&invocation.environment, &workspace.dir, isolated);
     window::lower(&mut header.settings, &client);
-    settle_permissions(invocation, &client, &mut header.settings.agent, output)?;
+    let workers: Vec<AgentSpec> = header.settings.workers().cloned().collect();
+    let permissions = &mut header.settings.agent.permissions;
+    settle_permissions(invocation, &client, &workers, permissions, output)?;
     let mut notes = repository::fit(&mut header, invocation, &workspace)?;
     if let Some(issue) = begin.issue {
         issue.settle(&mut header, invocation, &workspace)?;
@@ -228,22 +230,20 @@ pub(super) fn header(
     Ok(launch::header(workspace, Manifest::single(stage), settings))
 }
 
-/// Somebody must have chosen what the agent may do without asking: a person at a terminal is asked once.
+/// Somebody must have chosen what the agents that work may do without asking: a person at a terminal is asked once.
 pub(super) fn settle_permissions(
     invocation: &Invocation,
     client: &ClientSettings,
-    agent: &mut AgentSpec,
+    workers: &[AgentSpec],
+    permissions: &mut Permissions,
     output: &mut Output,
 ) -> Result<(), Failure> {
-    if agent.kind == AgentKind::Claude && !agent.permissions.isolated {
+    let is_claude = |agent: &AgentSpec| agent.kind == AgentKind::Claude;
+    if workers.iter().any(is_claude) && !permissions.isolated {
         warn_of_ignored(invocation, output)?;
     }
     let file = invocation.environment.user_file();
-    let mut ask = |question: &str| output.ask(question);
-    let asker: Option<Ask<'_>> = match invocation.can_ask()? {
-        true => Some(&mut ask),
-        false => None,
-    };
+    let can_ask = invocation.can_ask()?;
     let approvals = Approvals::read(&invocation.environment)?;
     let project = invocation.workspace_here()?.dir;
     let remembered = Remembered {
@@ -251,8 +251,19 @@ pub(super) fn settle_permissions(
         of_project: approvals.file(),
         everything: approvals.has_everything(&project),
     };
-    let choice = permission::settle(agent, client, remembered, asker)?;
-    permission::check_root(agent, client, &invocation.environment)?;
+    let mut choice = None;
+    for worker in workers {
+        // All of them get the run's permissions.
+        let mut agent = AgentSpec {
+            permissions: permissions.clone(),
+            ..worker.clone()
+        };
+        let mut ask = |question: &str| output.ask(question);
+        let asker: Option<Ask<'_>> = can_ask.then_some(&mut ask);
+        choice = choice.or(permission::settle(&mut agent, client, remembered, asker)?);
+        permission::check_root(&agent, client, &invocation.environment)?;
+        *permissions = agent.permissions;
+    }
     let (Some(choice), Some(file)) = (choice, file) else {
         return Ok(());
     };
