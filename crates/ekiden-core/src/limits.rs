@@ -1,4 +1,4 @@
-//! Every limit of ekiden in one place, each with the reason for its size.
+//! The limits of the model that more than one module uses, each with the reason for its size.
 //!
 //! A limit that users may change is a setting; its default is here too.
 
@@ -344,7 +344,7 @@ pub const JOBS_DEFAULT: u32 = 3;
 pub const RETRIES_DEFAULT: u32 = 2;
 /// Responses in one session of a stage, unless the manifest says otherwise.
 pub const STAGE_TURNS_DEFAULT: u32 = 50;
-/// Tokens of one session of a stage, unless the manifest says otherwise: well below any window.
+/// The context at which a session of a stage hands off, unless the manifest says otherwise: well below any window.
 pub const STAGE_SESSION_TOKENS_DEFAULT: u64 = 80_000;
 /// Tries of a failed stage after the first: a stage that fails ten times fails for a reason.
 pub const RETRIES_MAX: u32 = 10;

@@ -119,7 +119,7 @@ impl Failure {
         Self {
             code: UNREACHABLE,
             text,
-            hint: "`ekiden worker --label NAME` gives a worker a label; it has the agents on its PATH",
+            hint: "`ekiden worker --label NAME` gives a worker a label, `--agents NAME` an agent that it does not find itself",
         }
     }
 

@@ -54,7 +54,7 @@ pub(crate) fn read(root: &Node, reader: &mut Reader) -> Node {
         && let Some(number) = top.whole::<usize>("total_sessions")
         && number != count
     {
-        let text = format!("total_sessions is {number}, but there are {count} sessions");
+        let text = format!("total_sessions is {number}, and `sessions` has {count}");
         reader.findings.say(said.line, &text);
     }
     // CASM does not read it while sessions work, so a wrong path is no fault.

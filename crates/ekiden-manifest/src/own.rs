@@ -70,7 +70,7 @@ const STAGE: Fields = fields! {
     "prompt_file": INSIDE;
     /// Ids of the stages that must be done first.
     "needs": Kind::List(&Kind::Need(NEED));
-    /// Files that its agent sees at the start; may be globs.
+    /// Files that its agent sees at the start; may be globs. What is not there is no fault, since an earlier stage may write it: the agent is told.
     "context": GLOBS;
     /// Files that the stage creates or changes; may be globs. Each must match a file when the stage is done.
     "outputs": OUTPUTS;
@@ -86,7 +86,7 @@ const STAGE: Fields = fields! {
     "turns_max": Kind::Whole(1, TURNS_MAX_MAX as i64);
     /// How many tokens it is expected to take.
     "estimate_tokens": from(0);
-    /// The size of the context, in tokens, at which a session hands off, unless a level comes first. Default: 80,000.
+    /// The size of the context, in tokens, at which a session hands off, unless a level comes first; not the budget `--session-tokens`. Default: 80,000.
     "session_tokens": from(1);
     /// What one session may cost, in US dollars.
     "session_budget_usd": Kind::Dollars;

@@ -11,8 +11,7 @@
 //! - *A reader takes no lock* unless there is something new.
 //! - *Bounded time*: a word's lists take at most one bit per row, and about a hundred texts are read.
 //!
-//! Does not know about runs in progress or terminals. Its database is the one file written outside the
-//! store.
+//! Does not know about runs in progress or terminals. Its database is the one file that it writes.
 
 mod ask;
 mod candidates;

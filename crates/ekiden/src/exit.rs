@@ -41,7 +41,7 @@ pub const TABLE: [(Exit, u8, &str); 15] = [
     (Exit::Bug, 70, "a bug in ekiden"),
     (Exit::State, 74, "state or output cannot be read or written"),
     (Exit::Held, 75, "another run works in this directory"),
-    (Exit::NotPermitted, 77, "the agent lacks a permission that it needs, a tracker's key is missing or lacks one, or a session of ekiden asks for what only a person may do"),
+    (Exit::NotPermitted, 77, "not permitted: the agent lacks a permission that it needs, a tracker's key is missing or lacks one, a file may not be changed, or a session of ekiden asks for what only a person may do"),
     (Exit::Settings, 78, "a setting is wrong, a decision of yours is missing (permissions, approval, trust), the project is not ready, or the context window is full before the work begins"),
     (Exit::Signal(0), 128, "ended by signal n: 130 after ctrl-c twice or `ekiden stop --now`, 143 after SIGTERM"),
 ];

@@ -237,12 +237,12 @@ pub fn warnings(header: &RunStarted, past: &[Past]) -> Vec<String> {
     };
     let many = stages.clone().filter_map(|stage| {
         let least = open_items(&stage.task).open.len().div_ceil(a_session) as u64;
-        let Range { p50, p90 } = outlook(stage).sessions.map(|sessions| sessions.max(least));
+        let p90 = outlook(stage).sessions.p90.max(least);
         let most = u64::from(stage.sessions_max);
         let name = one_line(&stage.task_name);
-        (p90 > most).then(|| format!(
-            "{name} may take {p50} to {p90} sessions, and may have {most}; `-m {p90}` allows more, `ekiden estimate` says why"
-        ))
+        (p90 > most).then(|| {
+            format!("{name} may take {p90} sessions, and may have {most}; `-m {p90}` allows more")
+        })
     });
     let mut all: Vec<String> = many.collect();
     let cost = stages

@@ -158,7 +158,10 @@ impl Conversation {
                 self.reports.push_back(Report::Spend {
                     spend,
                     turns: 0,
-                    subscription: false,
+                    subscription: status
+                        .five_hour_percent
+                        .or(status.seven_day_percent)
+                        .is_some(),
                 });
             }
             self.window(status.window_tokens, &status.model);

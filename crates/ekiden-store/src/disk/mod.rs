@@ -1,4 +1,4 @@
-//! All that ekiden does with files, behind one small trait.
+//! What ekiden does with the files of runs, behind one small trait. Locks and the memory have their own calls.
 //!
 //! [`RealDisk`] is the operating system. `ekiden-sim` is a simulated disk that can crash at any operation.
 //! Everything above is written against [`Disk`], so what holds on the simulated disk holds for the code that runs.

@@ -166,8 +166,9 @@ fn no_flag(wrong: &str, words: &[OsString]) -> Option<Failure> {
         let hint = format!("put `--` before it, after all flags: `{name} -- 'TEXT'`");
         return Some(Failure::new(Exit::Usage, text).hint(hint));
     }
-    // Other texts that begin with a dash can be passed as a value.
-    words.iter().find(|word| is_flag(word))?;
+    // Other texts that begin with a dash can be passed as a value, and nothing after `--` is a flag.
+    let mut before = words.iter().take_while(|word| *word != "--");
+    before.find(|word| is_flag(word))?;
     let keeps_its_agent = wrong == "--agent" && OF_A_RUN.contains(&name.as_str());
     let flags = command.get_arguments().filter_map(clap::Arg::get_long);
     let hint = match (
@@ -264,8 +265,8 @@ fn no_single_setting(words: &[OsString]) -> Option<Failure> {
     if config != "config" || !reads.iter().any(|reads| word == reads) {
         return None;
     }
-    let failure = Failure::new(Exit::Usage, "`ekiden config` reads no single setting");
-    Some(failure.hint("`ekiden config show` prints all of them"))
+    let failure = Failure::new(Exit::Usage, "`ekiden config` shows all settings or none");
+    Some(failure.hint("`ekiden config show` prints them"))
 }
 
 /// `ekiden memory serch`.
@@ -514,8 +515,8 @@ mod tests {
             hint: put it in quotes: `ekiden answer 'TEXT'`
 
             ekiden config get max_sessions
-            error: `ekiden config` reads no single setting
-            hint: `ekiden config show` prints all of them
+            error: `ekiden config` shows all settings or none
+            hint: `ekiden config show` prints them
 
             ekiden memory serch lock
             error: `ekiden memory` has no command `serch`

@@ -131,7 +131,7 @@ impl<'a> CheckpointCommand<'a> {
             if self.json {
                 output.json(&fields! { "version": "1.0.0" });
             } else {
-                let text = "Context     unknown: the session has no response yet";
+                let text = "Context     unknown: no response yet";
                 output.line(text);
             }
             return;
@@ -194,7 +194,7 @@ impl<'a> CheckpointCommand<'a> {
         if self.watch.armed.level == Level::L3 || self.reading.as_ref().is_some_and(is_late) {
             let text = "cannot put the handoff off: the context is nearly full";
             let hint = format!("{} writes the handoff", self.watched.names_here().handoff);
-            return Err(Failure::new(Exit::NotPermitted, text).hint(hint));
+            return Err(Failure::new(Exit::Unfinished, text).hint(hint));
         }
         self.record(WatchEvent::Deferred { until_percent })?;
         output.line(format!(

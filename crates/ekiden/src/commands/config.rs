@@ -248,7 +248,10 @@ fn approve(args: &ApproveArgs, output: &mut Output) -> Result<Exit, Failure> {
         next("approve", &flags, output);
         return Ok(Exit::Done);
     }
-    output.line(Line::new(Tone::Done, "approved until the file changes"));
+    output.line(Line::new(
+        Tone::Done,
+        "approved; a change other than by `ekiden config set` needs a new approval",
+    ));
     next("show", &flags, output);
     Ok(Exit::Done)
 }

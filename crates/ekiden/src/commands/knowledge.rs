@@ -134,8 +134,10 @@ fn edit(of: &Of, output: &mut Output) -> Result<Exit, Failure> {
     }
     file.put(&text).map_err(cannot)?;
     let facts = phrase::count(Knowledge::parse(&text).core.len() as u64, "fact");
+    let there = invocation.shown_work_dir(&invocation.workspace()?)?;
+    let file = there.published("KNOWLEDGE.md");
     output.line(format!(
-        "{facts} in .ekiden/KNOWLEDGE.md; the next session reads the file"
+        "{facts} in {file}; the next session reads the file"
     ));
     Ok(Exit::Done)
 }

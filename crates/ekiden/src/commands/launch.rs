@@ -213,9 +213,9 @@ fn held_to_nothing(given: &Given, agent: &AgentSpec, bounds: &Bounds) -> Vec<Str
     }
     let name = one_line(&agent.name);
     let mut told = Vec::new();
-    if budgets != [Budget::default(); 3] {
+    if bounds.turns_max.is_some() || budgets != [Budget::default(); 3] {
         told.push(format!(
-            "`{name}` reports neither cost nor tokens, so no budget ends its work; `-m` and `--session-timeout` do"
+            "`{name}` reports neither cost, tokens nor turns, so no limit of them ends its work; `-m` and `--session-timeout` do"
         ));
     }
     let rules = [&table::PERMISSION_MODE.row, &table::ALLOWED_TOOL.row];
@@ -374,7 +374,7 @@ fn warn_of_branch(workspace: &Workspace, header: &RunStarted, output: &mut Outpu
     }
 }
 
-/// Says that a plan continues as it was, if somebody edited its manifest.
+/// Says that a plan continues as it was, if its manifest is another one here: edited, or of another clone.
 fn warn_of_edit(invocation: &Invocation, workspace: &Workspace, run: &Run, output: &mut Output) {
     let rules = run.header().manifest.plan.as_ref();
     let edited = rules.and_then(|rules| read::edited(rules, &workspace.dir));
@@ -383,7 +383,7 @@ fn warn_of_edit(invocation: &Invocation, workspace: &Workspace, run: &Run, outpu
         let (shown, word) = (phrase::path(&file), invocation.word(&file));
         let there = invocation.in_work_dir(&workspace.dir);
         output.warn(&format!(
-            "{shown} has changed; this run keeps to it as it was; `ekiden execute {word} --new{there}` takes the edit"
+            "{shown} differs from the manifest of this run, which keeps to its own; `ekiden execute {word} --new{there}` takes it as it is now"
         ));
     }
 }

@@ -22,9 +22,6 @@ use crate::output::{Output, phrase};
 use crate::settings::flags::{Asking, Typed};
 use crate::tracker::Trackers;
 
-/// Where a relay's notes for its next session are.
-const RELAY_NOTES: &str = ".ekiden/NEXT_PROMPT.md";
-
 /// Show where the last session stopped, and what comes next
 ///
 /// Shows the project's newest handoff document: where it is, what it was about, the state of its issue, and numbered next
@@ -83,13 +80,9 @@ pub fn orient(args: &OrientArgs, output: &mut Output) -> Result<Exit, Failure> {
         .flat_map(|handoff| handoff.lines(mark))
         .for_each(|line| output.line(&line));
     if let Some(run) = &relay {
-        run.print(
-            &workspace,
-            &invocation.shown_work_dir(&workspace)?,
-            false,
-            output,
-        )?;
-        output.line(labelled("notes", RELAY_NOTES));
+        let there = invocation.shown_work_dir(&workspace)?;
+        run.print(&workspace, &there, false, output)?;
+        output.line(labelled("notes", &there.published("NEXT_PROMPT.md")));
     }
     if handoff.is_none() && relay.is_none() {
         output.line("no handoff here yet: nothing to continue from");

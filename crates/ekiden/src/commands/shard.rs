@@ -42,7 +42,7 @@ const TEXT_CHARS_MAX: usize = 65_000;
 /// `then`. It asks no model, and the same text gives the same parts, except with `--with-model`.
 #[derive(Args)]
 pub struct ShardArgs {
-    /// The document: a file, or `-` for standard input
+    /// The document: a file, `-` for standard input, or the document itself in quotes
     #[arg(value_name = "SPEC")]
     spec: String,
     /// Split it into this many parts

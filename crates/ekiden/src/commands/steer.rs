@@ -116,7 +116,7 @@ pub fn next(args: &NextArgs, output: &mut Output) -> Result<Exit, Failure> {
             }
             Some(kind) if !kind.takes_messages() && !kinds.any(AgentKind::takes_messages) => {
                 let text = format!("an agent of kind {} takes no messages", kind.name());
-                let failure = Failure::new(Exit::Usage, text);
+                let failure = Failure::new(Exit::Unfinished, text);
                 Err(failure.hint("it hands off when it ends; `ekiden stop` ends its session"))
             }
             Some(_) | None => Ok(Steering::HandOff),

@@ -85,7 +85,7 @@ impl Subject {
         let mut similar: Vec<&Past> = self
             .past
             .iter()
-            .filter(|past| past.kind == self.kind)
+            .filter(|past| past.kind == self.kind && past.took.context_tokens > 0)
             .collect();
         similar.sort_by_key(distance);
         let similar = similar
