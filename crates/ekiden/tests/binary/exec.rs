@@ -117,7 +117,7 @@ fn what_a_script_cannot_be_held_to_is_told_before_it_starts() {
     let args = ["-m", "1", "--run-budget", "1", "--allowed-tool", "Bash(ls)"];
     let told = told(&environment, &script, &args);
     assert!(
-        told.contains("`agent.sh` reports neither cost nor tokens"),
+        told.contains("`agent.sh` reports neither cost, tokens nor turns"),
         "{told}"
     );
     assert!(told.contains("`agent.sh` asks nobody"), "{told}");
@@ -139,12 +139,36 @@ fn what_a_stages_script_cannot_be_held_to_is_told_before_the_plan_begins() {
     environment.write("plan.toml", &plan(&stages));
     environment.commit_all();
     let told = environment.told(&[&EXECUTE[..], &["--run-budget", "1", "-v"]].concat());
-    let unheld = "`script` reports neither cost nor tokens";
+    let unheld = "`script` reports neither cost, tokens nor turns";
     assert_eq!(told.matches(unheld).count(), 1, "{told}");
     let mut said = told.lines().filter(|line| line.contains("works here"));
     assert!(said.all(|line| line.starts_with(['A', 'B'])), "{told}");
     let report = std::fs::read_to_string(environment.run_dir().join("report.md")).unwrap();
     assert!(report.contains("sessions · `script`"), "{report}");
+}
+
+// shows: RUN-20, RUN-02
+#[test]
+fn what_an_agent_may_do_is_asked_of_those_that_work() {
+    let environment = repository();
+    environment.script("agent.sh", "exit 1\n");
+    let agent = environment.dir().join("agent.sh");
+    let agent = format!("[agents.script]\nkind = \"exec\"\ncommand = [{agent:?}]\n");
+    let claude = "[agents.other]\nkind = \"claude\"\ncommand = [\"true\"]\n";
+    environment.write(
+        "../home/.config/ekiden/config.toml",
+        &format!("{agent}{claude}"),
+    );
+    let own = "agent = \"script\"\nretries = 0";
+    environment.write("plan.toml", &plan(&[stage("A", own, "", "test -s a")]));
+    environment.commit_all();
+    let execute = ["execute", "plan.toml", "--yes"];
+    // The run's own agent is Claude Code, and no stage has it.
+    let told = environment.told(&execute);
+    assert!(told.contains("A failed"), "{told}");
+    let unchosen = "you have not chosen what the agent may do without asking";
+    let told = environment.told(&["run", "Do it.", "--agent", "script", "--fallback", "other"]);
+    assert!(told.contains(unchosen), "{told}");
 }
 
 // shows: REL-01

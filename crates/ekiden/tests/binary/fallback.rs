@@ -88,7 +88,7 @@ fn next_is_refused_once_an_agent_has_taken_over_that_takes_no_messages() {
     environment.write("task.md", &items(1));
     let running = environment.start(&run("script", &["-m", "1", "--skip-permissions"]));
     wait_until("work", || environment.exists("started"));
-    let said = environment.run(&["next"]).expect(2).stderr;
+    let said = environment.run(&["next"]).expect(1).stderr;
     assert!(
         said.contains("an agent of kind exec takes no messages"),
         "{said}"

@@ -670,7 +670,7 @@ fn an_unfinished_run_of_an_edited_manifest_is_told_apart() {
     --- exit code 1
     ");
     let resumed = environment.run(&["resume"]).stderr;
-    let told = "warning: plan.toml has changed; this run keeps to it as it was; `ekiden execute plan.toml --new` takes the edit\n";
+    let told = "warning: plan.toml differs from the manifest of this run, which keeps to its own; `ekiden execute plan.toml --new` takes it as it is now\n";
     assert!(resumed.contains(told), "{resumed}");
 }
 

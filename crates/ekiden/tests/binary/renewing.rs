@@ -239,7 +239,7 @@ fn going_back_is_a_run_of_its_own() {
     report     .ekiden/runs/RUN/report.html
     to continue:  ekiden resume -m 1
     --- standard error
-    warning: task.md may take 1 to 2 sessions, and may have 1; `-m 2` allows more, `ekiden estimate` says why
+    warning: task.md may take up to 2 sessions, and may have 1; `-m 2` allows more
     --- exit code 3
     "#);
     assert_eq!(environment.runs().len(), 2);

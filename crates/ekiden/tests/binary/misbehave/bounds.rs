@@ -216,7 +216,7 @@ fn the_money_of_a_session_is_spent() {
     judged in_a_row=1 kind="idle" session=2
     run_ended exit_code=3 outcome={"kind":"session_limit"} problems={"idle":[2],"rescues":[1,2]} sessions=2
     --- standard error
-    warning: task.md may take 3 to 8 sessions, and may have 2; `-m 8` allows more, `ekiden estimate` says why
+    warning: task.md may take up to 8 sessions, and may have 2; `-m 8` allows more
     --- exit code 3
     "#);
 }
@@ -261,7 +261,7 @@ fn the_tokens_of_a_session_are_used() {
     judged kind="repeated" repeat={"in_a_row":0,"of":1,"percent":100} repeats_max=3 session=2
     run_ended exit_code=3 facts=2 items_done=24 items_open=36 outcome={"kind":"session_limit"} sessions=2
     --- standard error
-    warning: task.md may take 3 to 8 sessions, and may have 2; `-m 8` allows more, `ekiden estimate` says why
+    warning: task.md may take up to 8 sessions, and may have 2; `-m 8` allows more
     --- exit code 3
     "#);
 }

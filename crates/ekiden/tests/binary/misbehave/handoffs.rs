@@ -56,7 +56,7 @@ do = "ignore_messages"
     rescue cause="interrupted" faults=["PROGRESS.md: there is no such file","NEXT_PROMPT.md: there is no such file"] session=1
     run_ended exit_code=3 outcome={"kind":"session_limit"} problems={"rescues":[1]} sessions=1
     --- standard error
-    warning: task.md may take 3 to 8 sessions, and may have 1; `-m 8` allows more, `ekiden estimate` says why
+    warning: task.md may take up to 8 sessions, and may have 1; `-m 8` allows more
     --- exit code 3
     "#);
 }
