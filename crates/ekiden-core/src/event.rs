@@ -297,7 +297,7 @@ pub struct Counters {
     pub malformed_lines: u32,
     /// The account pays by subscription, so its cost is the API price that others would pay.
     pub subscription: bool,
-    /// Prices of models, by the agent's own figures.
+    /// The prices that it learned from the agent's own figures; in older logs all that it knew.
     pub prices: Prices,
     /// Each model's part of the spend, as far as the agent reports it; older logs do not have it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::agent::AgentSpec;
-use crate::budget::{AgentSpends, Spend};
+use crate::budget::{AgentSpends, Prices, Spend};
 use crate::effect::{Effect, RelayEffect};
 use crate::event::{Continued, Delivery, Event, RunResumed, WorktreeEvent};
 use crate::fallback::Outages;
@@ -52,6 +52,8 @@ pub struct Run {
     spent: Spend,
     /// The same by agent.
     spent_by: AgentSpends,
+    /// What models cost, by the attempt that reported it last.
+    prices: Prices,
     /// What earlier rounds of stages came to on other machines, with which their relays ended.
     before: Totals,
     /// How many sessions of its relays are over.
@@ -101,6 +103,7 @@ impl Run {
             last_begun: None,
             spent: Spend::default(),
             spent_by: AgentSpends::default(),
+            prices: header.prices.clone(),
             before: Totals::default(),
             sessions: 0,
             shared: header.knowledge(),
@@ -125,6 +128,7 @@ impl Run {
 
     /// Decides what follows from an event. Deterministic: the same events give the same effects.
     pub fn step(&mut self, at: Timestamp, event: &Event) -> Vec<Effect> {
+        self.learn_prices(event);
         let mut effects = match event {
             Event::RunStarted(_) | Event::LogicChanged { .. } | Event::LogAccepted { .. } => {
                 return Vec::new();

@@ -244,7 +244,7 @@ impl Acp {
             cache_read_input_tokens: tokens("cachedReadTokens"),
             cache_creation_input_tokens: tokens("cachedWriteTokens"),
             cost_usd: (self.cost_usd - self.charged_usd).max(0.0),
-            context_window: 0,
+            ..ModelUsage::default()
         };
         self.charged_usd = self.cost_usd;
         if self.able.tells_last_call || usage.input_tokens + usage.output_tokens == 0 {

@@ -32,7 +32,9 @@ const NAME_BYTES_MAX: usize = 256;
 #[derive(Debug, Clone, Default)]
 pub struct SpendEstimate {
     /// What models cost, from what was known before and what was reported since.
-    pub prices: Prices,
+    prices: Prices,
+    /// Those of them that were reported since.
+    pub learned: Prices,
     unknown: Price,
     settled: Charge,
     /// The part of it that is known by model; at most [`MODELS_MAX`] models.
@@ -188,7 +190,9 @@ impl SpendEstimate {
             };
             self.take(model, charge);
             if self.models.contains_key(model) {
-                self.prices.learn(model, usage.counts(), charge.nano_usd);
+                let nano_usd = charge.nano_usd.saturating_sub(usage.fees_nano_usd());
+                self.prices.learn(model, usage.counts(), nano_usd);
+                self.learned.merge(&self.prices.only(model));
             }
         }
         // An agent that names no models may report a sum.
@@ -287,6 +291,7 @@ fn since(total: &ModelUsage, before: &ModelUsage) -> ModelUsage {
             output_tokens: less(|usage| usage.output_tokens)?,
             cache_read_input_tokens: less(|usage| usage.cache_read_input_tokens)?,
             cache_creation_input_tokens: less(|usage| usage.cache_creation_input_tokens)?,
+            web_search_requests: less(|usage| usage.web_search_requests)?,
             cost_usd: Some(total.cost_usd - before.cost_usd).filter(|usd| *usd >= 0.0)?,
             context_window: total.context_window,
         })
@@ -363,7 +368,7 @@ mod tests {
             (41_290, false),
             "told once, though in two results"
         );
-        assert_ne!(meter.prices, Prices::default());
+        assert_ne!(meter.learned, Prices::default());
     }
 
     // shows: REL-22
@@ -403,6 +408,36 @@ mod tests {
         meter.observe(&response("b", 1_000_000, 0, 0));
         let spend = meter.spend();
         assert_eq!((spend.micro_usd, spend.estimated), (8_000_020, true));
+    }
+
+    // shows: REL-22
+    #[test]
+    fn what_searches_cost_is_charged_but_no_token_has_it() {
+        let mut known = Prices::default();
+        known.learn(
+            "haiku",
+            TokenCounts {
+                input: 10,
+                ..TokenCounts::default()
+            },
+            10_000,
+        );
+        let mut meter = SpendEstimate::new(known, UNKNOWN);
+        meter.observe(&response("a", 1_000_000, 0, 0));
+        let searched = |total: u64, cost_usd: f64| {
+            let mut usage = usage(1_000_000, cost_usd);
+            usage.get_mut("opus").unwrap().web_search_requests = total;
+            usage
+        };
+        meter.observe(&result(searched(120, 5.2)));
+        assert_eq!(meter.spend().micro_usd, 5_200_000);
+        meter.observe(&response("b", 1_000_000, 0, 0));
+        assert_eq!(meter.spend().micro_usd, 5_200_000 + 4_000_020);
+        assert!(meter.learned.knows("opus"));
+        assert!(!meter.learned.knows("haiku"), "known before");
+        meter.begin_anew();
+        assert_eq!(meter.learned, Prices::default());
+        assert_eq!(meter.prices.of("opus", UNKNOWN).fresh_nano_usd, 4_000);
     }
 
     // shows: REL-22
@@ -492,7 +527,7 @@ mod tests {
             meter.observe(&result([(model.to_string(), usage)].into()));
         }
         assert_eq!(meter.models().len(), MODELS_MAX);
-        let prices = serde_json::to_value(&meter.prices).unwrap();
+        let prices = serde_json::to_value(&meter.learned).unwrap();
         assert_eq!(prices.as_object().unwrap().len(), MODELS_MAX);
     }
 

@@ -54,7 +54,7 @@ pub(super) fn counters(trace: &Trace, spending: &SpendEstimate) -> Counters {
         spend: spending.spend(),
         turns: spending.turns,
         subscription: spending.subscription,
-        prices: spending.prices.clone(),
+        prices: spending.learned.clone(),
         models: spending.models(),
         kinds: Some(spending.kinds()).filter(|kinds| *kinds != TokenCounts::default()),
         ..Counters::default()

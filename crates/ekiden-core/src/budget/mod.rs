@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use crate::limits;
 
 pub use by_agent::{AgentBudget, AgentSpend, AgentSpends};
-pub use price::{Price, Prices, TokenCounts};
+pub use price::{Price, Prices, TokenCounts, plain_model};
 pub use spend_meter::{Crossing, Mark, Measure, SpendMeter};
 
 /// What an attempt may use, reserved before it starts.

@@ -144,12 +144,12 @@ impl Price {
 impl Prices {
     /// The price of a model; `unknown` if it never reported one.
     pub fn of(&self, model: &str, unknown: Price) -> Price {
-        self.0.get(plain(model)).copied().unwrap_or(unknown)
+        self.0.get(plain_model(model)).copied().unwrap_or(unknown)
     }
 
     /// The model has reported its cost.
     pub fn knows(&self, model: &str) -> bool {
-        self.0.contains_key(plain(model))
+        self.0.contains_key(plain_model(model))
     }
 
     /// Learns from the cost of a model's tokens, by its own figures.
@@ -157,7 +157,7 @@ impl Prices {
         if tokens == TokenCounts::default() {
             return;
         }
-        let model = plain(model);
+        let model = plain_model(model);
         let price = match self.0.get(model) {
             // Small sums are rounded too coarsely to separate two prices.
             Some(known) if nano_usd > 0 => known.of_two(tokens, nano_usd),
@@ -175,6 +175,17 @@ impl Prices {
         self.0.insert(model.to_owned(), price);
     }
 
+    /// This model's price alone.
+    #[must_use]
+    pub fn only(&self, model: &str) -> Self {
+        let price = self.0.get_key_value(plain_model(model)).into_iter();
+        Self(
+            price
+                .map(|(model, price)| (model.clone(), *price))
+                .collect(),
+        )
+    }
+
     /// Merges prices that were learned elsewhere.
     pub fn merge(&mut self, other: &Self) {
         self.0
@@ -184,7 +195,7 @@ impl Prices {
 
 /// The model's name as its responses have it. In its sums of costs, Claude Code adds `[1m]` for a window of a million
 /// tokens.
-fn plain(model: &str) -> &str {
+pub fn plain_model(model: &str) -> &str {
     model.strip_suffix("[1m]").unwrap_or(model)
 }
 

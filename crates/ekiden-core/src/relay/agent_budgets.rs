@@ -14,7 +14,6 @@ impl Relay {
     /// A finished attempt has spent this much.
     pub(super) fn charge_attempt(&mut self, session: &Session, counters: &Counters) {
         self.totals.add(counters);
-        self.prices.merge(&counters.prices);
         let agent = self.agent_name(&session.attempt).to_owned();
         let (spend, subscription) = (counters.spend, counters.subscription);
         self.spent_by.add(&agent, spend, subscription);

@@ -40,7 +40,7 @@ mod tests;
 mod view;
 mod wishes;
 
-use crate::budget::{AgentSpends, Prices, Spend};
+use crate::budget::{AgentSpends, Spend};
 use crate::effect::{RelayEffect, StartMode};
 use crate::event::{CheckOutcome, Counters, RelayEvent, RunResumed, TaskOutcome, Traces};
 use crate::fallback::Candidates;
@@ -94,8 +94,6 @@ pub struct Relay {
     pub totals: Totals,
     /// What each agent has spent in attempts that are over.
     pub(crate) spent_by: AgentSpends,
-    /// What models cost, as far as it is known.
-    pub prices: Prices,
     /// The most that a handoff cost, from its order to the end.
     handoff_spend: Spend,
     /// The same, as the previous run learned it. It counts until this relay has handed off.
@@ -197,7 +195,6 @@ impl Relay {
             wishes: Wishes::default(),
             totals: Totals::default(),
             spent_by: AgentSpends::default(),
-            prices: header.prices.clone(),
             handoff_spend: Spend::default(),
             handoff_spend_before: match settings.agent.is_same(&header.settings.agent) {
                 true => header.handoff_spend,

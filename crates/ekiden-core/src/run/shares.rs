@@ -5,7 +5,7 @@ use crate::agent::AgentSpec;
 use crate::bounds::OnRateLimit;
 use crate::budget::{AgentBudget, AgentSpends, Budget, Prices, Spend};
 use crate::effect::Effect;
-use crate::event::RelayEvent;
+use crate::event::{Event, RelayEvent};
 use crate::fallback::has_same_account;
 use crate::ids::StageId;
 use crate::limits;
@@ -53,11 +53,15 @@ impl Run {
     }
 
     pub fn prices(&self) -> Prices {
-        let mut prices = self.header.prices.clone();
-        self.relays
-            .values()
-            .for_each(|relay| prices.merge(&relay.prices));
-        prices
+        self.prices.clone()
+    }
+
+    pub(super) fn learn_prices(&mut self, event: &Event) {
+        if let Event::Stage { event, .. } = event
+            && let Some((_, ended)) = event.ended()
+        {
+            self.prices.merge(&ended.counters.prices);
+        }
     }
 
     /// The highest cost of a handoff by this agent.

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use crate::agent::{AgentKind, AgentSpec, Interface, Permissions, Purpose};
 use crate::bounds::{Bounds, BoundsChange, OnRateLimit};
-use crate::budget::{Budget, Prices, Spend, SpendMeter};
+use crate::budget::{Budget, Prices, Spend, SpendMeter, TokenCounts};
 use crate::effect::{AttemptEffect, Effect, RelayEffect, StartAttempt, WorktreeEffect};
 use crate::ends::{EndCause, LimitKind};
 use crate::event::{
@@ -122,6 +122,41 @@ proptest! {
         seen.step(at, &again);
         assert_eq!((seen.totals(), seen.settled()), (own.totals(), own.settled()));
     }
+}
+
+// shows: REL-22
+#[test]
+fn a_price_that_one_stage_learned_holds_for_all() {
+    let mut header = header(&Given {
+        stages: vec![(0, false, 0, 0); 3],
+        jobs: 3,
+        budget: None,
+        of_agent: None,
+    });
+    let price = |nano_usd: u64| {
+        let mut prices = Prices::default();
+        let tokens = TokenCounts {
+            input: 1_000,
+            ..TokenCounts::default()
+        };
+        prices.learn("opus", tokens, nano_usd);
+        prices
+    };
+    header.prices = price(400_000);
+    let mut world = World::of(&header, 3);
+    while world.agents.len() < 3 {
+        world.settle(0);
+    }
+    // The second one was killed before it learned anything.
+    for prices in [price(4_000_000), Prices::default()] {
+        let (stage, agent) = world.agents.pop_first().unwrap();
+        let attempt = agent.attempt;
+        let mut ended = AttemptEnded::bare(EndCause::Completed);
+        ended.counters.prices = prices;
+        let event = AttemptEvent::Ended(Box::new(ended));
+        world.hear(&stage, RelayEvent::Attempt { attempt, event });
+    }
+    assert_eq!(world.run.prices(), price(4_000_000));
 }
 
 // shows: REL-38

@@ -378,7 +378,10 @@ fn a_turn_of_opencode_used_more_than_its_last_call() {
     let spend = meter.spend();
     assert_eq!(spend.micro_usd, 1_000_000);
     assert!(spend.tokens > 100_000, "{spend:?}");
-    assert!(!meter.prices.knows("big"), "of the turn's cost by one call");
+    assert!(
+        !meter.learned.knows("big"),
+        "of the turn's cost by one call"
+    );
 }
 
 // shows: AGT-15, REL-22
@@ -404,7 +407,7 @@ fn the_price_of_a_model_that_the_agent_chose_itself_is_learned() {
         for event in &acp.out.events {
             meter.observe(event);
         }
-        assert!(meter.prices.knows("big"), "{opened}");
+        assert!(meter.learned.knows("big"), "{opened}");
         assert_eq!(meter.models()["big"].micro_usd, 900_000);
     }
 }

@@ -12,6 +12,9 @@ use serde_json::Value;
 use crate::tools::Call;
 use crate::{excerpt, json, limits};
 
+/// What the client charges for a web search beside its tokens, in billionths of a US dollar.
+const WEB_SEARCH_NANO_USD: u64 = 10_000_000;
+
 /// How a turn ended, in the client's words. Only [`crate::ends`] decides what it means.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct TurnResult {
@@ -74,7 +77,8 @@ pub struct ModelUsage {
     pub output_tokens: u64,
     pub cache_read_input_tokens: u64,
     pub cache_creation_input_tokens: u64,
-    /// What it cost, in US dollars.
+    pub web_search_requests: u64,
+    /// What it cost, in US dollars, including the fees of its searches.
     #[serde(rename = "costUSD")]
     pub cost_usd: f64,
     /// The model's window in tokens; zero if unknown.
@@ -89,6 +93,11 @@ impl ModelUsage {
             cache_read: self.cache_read_input_tokens,
             output: self.output_tokens,
         }
+    }
+
+    /// The part of its cost that no token has, in billionths of a US dollar.
+    pub fn fees_nano_usd(&self) -> u64 {
+        self.web_search_requests.saturating_mul(WEB_SEARCH_NANO_USD)
     }
 }
 
