@@ -24,6 +24,9 @@ use crate::usage::Usage;
 /// A response that took longer was suspended with the machine.
 const LATENCY_MAX: Millis = Millis::from_secs(600);
 
+/// How many responses back a line may continue one.
+const NEAR: usize = 16;
+
 /// What a transcript says about its session.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Requests {
@@ -190,9 +193,14 @@ impl Reader {
             return;
         };
         let message = hash(&response.id);
-        let last = self.read.all.last();
-        if last.is_none_or(|last| last.message != message) {
-            let model = last.map(|last| &last.model);
+        // Lines of a subagent may stand between those of one response.
+        let mut index = self.read.all.len();
+        let near = index.saturating_sub(NEAR);
+        let known = &self.read.all[near..];
+        if let Some(known) = known.iter().rposition(|known| known.message == message) {
+            index = near + known;
+        } else {
+            let model = self.read.all.last().map(|last| &last.model);
             let model = model.filter(|model| ***model == *response.model);
             let request = Request {
                 message,
@@ -202,7 +210,6 @@ impl Reader {
             self.began = self.asked;
             self.read.all.push(request);
         }
-        let index = self.read.all.len() - 1;
         let request = &mut self.read.all[index];
         request.usage = response.usage;
         if let Some(at) = at {
@@ -324,6 +331,16 @@ mod tests {
             (request.calls, request.failed_calls, request.edits),
             (2, 1, true)
         );
+    }
+
+    // shows: UIX-09
+    #[test]
+    fn a_subagent_may_answer_between_the_lines_of_a_response() {
+        let other = WORDS.replace("m1", "m2");
+        let read = read(&[ASKED, WORDS, &other, CALLS, RESULT]);
+        let written: Vec<u64> = read.all.iter().map(|one| one.usage.output).collect();
+        assert_eq!(written, [7, 5]);
+        assert_eq!(read.all[0].failed_calls, 1);
     }
 
     // shows: UIX-09

@@ -61,7 +61,7 @@ pub fn stats(args: &StatsArgs, output: &mut Output) -> Result<Exit, Failure> {
         let models: Vec<&str> = spending.unpriced.iter().map(String::as_str).collect();
         let price = phrase::money(PRICE_UNKNOWN_NANO_USD * 1_000);
         output.warn(&format!(
-            "no session reported what {} costs: estimated at {price} per million uncached input tokens",
+            "no session reported the cost of {}: estimated at {price} per million uncached input tokens",
             models.join(", ")
         ));
     }

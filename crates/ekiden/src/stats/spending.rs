@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ekiden_core::agent::AgentKind;
-use ekiden_core::budget::{Prices, TokenCounts};
+use ekiden_core::budget::{Prices, TokenCounts, plain_model};
 use ekiden_wire::requests::Requests;
 use jiff::tz::TimeZone;
 use serde::Serialize;
@@ -50,10 +50,16 @@ impl Spending {
     /// Adds up the transcripts. Costs are estimated at the prices that the client's own sums give.
     pub fn of(transcripts: &[Transcript], zone: &TimeZone) -> Self {
         let mut prices = Prices::default();
-        for transcript in transcripts {
-            for (model, (tokens, nano_usd)) in &transcript.requests.costs {
-                prices.learn(model, *tokens, *nano_usd);
-            }
+        let mut sums = BTreeMap::<&str, (TokenCounts, u64)>::new();
+        let costs = transcripts.iter().flat_map(|one| &one.requests.costs);
+        for (model, (tokens, nano_usd)) in costs {
+            prices.learn(model, *tokens, *nano_usd);
+            let sum = sums.entry(plain_model(model)).or_default();
+            *sum = (sum.0.plus(*tokens), sum.1.saturating_add(*nano_usd));
+        }
+        // A single session may cost more than its tokens, such as one that searched the web. The sum decides.
+        for (model, (tokens, nano_usd)) in sums {
+            prices.learn(model, tokens, nano_usd);
         }
         let mut spending = Self::default();
         let models = transcripts.iter().flat_map(|one| &one.requests.all);
@@ -167,5 +173,26 @@ mod tests {
         let off = spending.total.nano_usd.abs_diff(10_000_000);
         assert!(off < 100_000, "{}", spending.total.nano_usd);
         assert!(spending.unpriced.is_empty());
+    }
+
+    // shows: UIX-09
+    #[test]
+    fn one_session_with_fees_does_not_set_the_price_of_all() {
+        let session = |input: u64, cache_read: u64, fees: u64| {
+            let mut one = transcript(1, false);
+            let usage = &mut one.requests.all[0].usage;
+            (usage.input, usage.cache_read) = (input, cache_read);
+            let tokens = usage.counts();
+            let cost = input * 4_000 + 100 * 20_000 + cache_read * 200 + fees;
+            let costs = &mut one.requests.costs;
+            costs.insert("m[1m]".to_owned(), (tokens, cost));
+            (one, cost)
+        };
+        let usual = (1..=10).map(|size| session(50_000 * size, 3_000_000, 0));
+        let searched = session(20_000, 100_000, 120_000_000);
+        let (transcripts, costs): (Vec<_>, Vec<_>) = usual.chain([searched]).unzip();
+        let total = Spending::of(&transcripts, &TimeZone::UTC).total.nano_usd;
+        let costs: u64 = costs.iter().sum();
+        assert!(total.abs_diff(costs) <= costs / 50, "{total} for {costs}");
     }
 }
