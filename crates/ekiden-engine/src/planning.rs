@@ -19,10 +19,10 @@ use std::time::Duration;
 use ekiden_agent::attempt::{AgentCommand, Answer, AttemptHandle, AttemptSpec, HookAnswer, Report};
 use ekiden_core::agent::AgentSpec;
 use ekiden_core::bounds::Bounds;
-use ekiden_core::budget::{Mark, Measure, Share, Spend, SpendMeter};
+use ekiden_core::budget::{Budget, Mark, Measure, Prices, Share, Spend, SpendMeter};
 use ekiden_core::effect::StartMode;
 use ekiden_core::ends::EndCause;
-use ekiden_core::event::AttemptEnded;
+use ekiden_core::event::{AttemptEnded, Counters};
 use ekiden_core::guard::{GuardView, HookInput, Level, Profile, Ruling, ToolUse, ruling};
 use ekiden_core::ids::{AttemptId, RunId, SessionNumber, StageId};
 use ekiden_core::prompt::{PromptBlocks, REFUSED_IN_PLANNING};
@@ -80,6 +80,8 @@ pub struct Planner {
     signals: Signals,
     session: SessionNumber,
     spent: Spend,
+    subscription: bool,
+    prices: Prices,
 }
 
 impl Planner {
@@ -106,6 +108,10 @@ impl Planner {
             signals,
             session: SessionNumber::FIRST,
             spent: Spend::default(),
+            subscription: false,
+            prices: history::newest_run(workspace)
+                .map(|run| run.prices())
+                .unwrap_or_default(),
         };
         ekiden_store::archive::ensure_dir(&*planner.work_dir.disk, &planner.dir())?;
         Ok(planner)
@@ -120,6 +126,16 @@ impl Planner {
         self.session
     }
 
+    /// What its sessions have spent; true if that is the API price.
+    pub fn spent(&self) -> (Spend, bool) {
+        (self.spent, self.subscription)
+    }
+
+    /// What may be spent in all.
+    pub fn budget(&self) -> Budget {
+        self.bounds.run
+    }
+
     pub fn hold(
         &mut self,
         session: &PlanningSession<'_>,
@@ -130,6 +146,9 @@ impl Planner {
             .bounds
             .session
             .within(self.bounds.run.after(self.spent));
+        if budget.is_spent() {
+            return Ok(PlanningEnd::Ended(EndCause::BudgetSpent));
+        }
         let timeout = self.bounds.session_timeout.map(Duration::from);
         let (limits, agent) = (self.known_limits(), self.agent.clone());
         if let Some(cause) = limits.met_elsewhere(&agent, SystemClock.now()) {
@@ -145,7 +164,7 @@ impl Planner {
             ..Share::default()
         });
         let (signals, writes) = (&mut self.signals, session.schema.is_none());
-        let (end, spent) = self.runtime.block_on(async {
+        let (end, counters) = self.runtime.block_on(async {
             let conversation = Conversation {
                 attempt: ekiden_agent::start(spec, reports),
                 inbox,
@@ -161,7 +180,9 @@ impl Planner {
             };
             conversation.hold(signals, review, observer).await
         });
-        self.spent = self.spent.plus(spent);
+        self.spent = self.spent.plus(counters.spend);
+        self.subscription |= counters.subscription;
+        self.prices.merge(&counters.prices);
         Ok(end)
     }
 
@@ -245,9 +266,7 @@ impl Planner {
             prompt_file,
             events_file: events.clone(),
             schema: session.schema.clone(),
-            prices: history::newest_run(&self.work_dir.workspace)
-                .map(|run| run.prices())
-                .unwrap_or_default(),
+            prices: self.prices.clone(),
             env: vec![
                 ("EKIDEN_RUN".to_owned(), self.run.to_string()),
                 ("EKIDEN_SESSION_ID".to_owned(), conversation.to_string()),
@@ -282,7 +301,7 @@ impl Conversation<'_> {
         signals: &mut Signals,
         review: Review<'_>,
         observer: &mut dyn Observer,
-    ) -> (PlanningEnd, Spend) {
+    ) -> (PlanningEnd, Counters) {
         loop {
             let deadline = self.deadline;
             let report = tokio::select! {
@@ -301,7 +320,7 @@ impl Conversation<'_> {
                 Some(Report::Ended(ended)) => return self.ended(*ended),
                 Some(report) => self.hear(report, review, observer),
                 // An adapter whose task died; its keeper ends the agent.
-                None => return (PlanningEnd::Ended(EndCause::EngineLost), self.spent),
+                None => return self.ended(AttemptEnded::bare(EndCause::EngineLost)),
             }
         }
     }
@@ -326,13 +345,15 @@ impl Conversation<'_> {
         }
     }
 
+    /// An answer that is there counts, also if a bound ended the conversation meanwhile: the line that reports the cost
+    /// has the answer, too. A person who stopped it wants none.
     fn turn_ended(&mut self, review: Review<'_>) {
-        // A stopped conversation gets no more questions.
-        if self.settled.is_some() {
+        if matches!(self.settled, Some(PlanningEnd::Stopped { .. })) {
             return;
         }
         match review(std::mem::take(&mut self.answer)) {
-            Some(text) => self.attempt.tell(AgentCommand::Say(text)),
+            Some(text) if self.settled.is_none() => self.attempt.tell(AgentCommand::Say(text)),
+            Some(_) => {}
             None => {
                 self.settled = Some(PlanningEnd::Reviewed);
                 self.attempt.tell(AgentCommand::Close);
@@ -387,13 +408,14 @@ impl Conversation<'_> {
         }
     }
 
-    fn ended(self, ended: AttemptEnded) -> (PlanningEnd, Spend) {
+    fn ended(self, ended: AttemptEnded) -> (PlanningEnd, Counters) {
         (self.learn)(&ended);
-        let spent = self.spent.at_least(ended.counters.spend);
-        (
-            self.settled.unwrap_or(PlanningEnd::Ended(ended.cause)),
-            spent,
-        )
+        let counters = Counters {
+            spend: self.spent.at_least(ended.counters.spend),
+            ..ended.counters
+        };
+        let end = self.settled.unwrap_or(PlanningEnd::Ended(ended.cause));
+        (end, counters)
     }
 }
 

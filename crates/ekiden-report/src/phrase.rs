@@ -85,6 +85,15 @@ pub fn spent_of(spent: Spend, subscription: bool, of: Budget) -> String {
     parts.join(" and ")
 }
 
+/// What was spent, of the budget if there is one. Nothing if there is none, and no cost is known.
+pub fn spent(spend: Spend, subscription: bool, of: Budget) -> Option<String> {
+    match of.is_unlimited() {
+        true if spend.micro_usd == 0 => None,
+        true => Some(cost(spend.micro_usd, spend.estimated, subscription)),
+        false => Some(spent_of(spend, subscription, of)),
+    }
+}
+
 /// `61% 122k`, or without the percentage if the window is unknown.
 pub fn usage(usage_tokens: u64, percent: Option<u64>) -> String {
     let percent = percent.map_or(String::new(), |percent| format!("{percent}% "));

@@ -74,6 +74,12 @@ pub fn build(args: &BuildArgs, output: &mut Output) -> Result<Exit, Failure> {
     if args.dry_run {
         return planner.show(&written, output);
     }
+    if planner.settings.bounds.run.is_spent() {
+        let next = planner.next(&written.manifest);
+        let text = "planning has spent the budget of the run";
+        return Err(Failure::new(Exit::StoppedEarly, text)
+            .hint(format!("the plan is written; `{next}` runs it")));
+    }
     let how = How {
         jobs: args.jobs,
         yes: args.yes,

@@ -142,6 +142,7 @@ impl<'a> Planner<'a> {
             .manifest(&document, Some(DOCUMENT))
             .map_err(|failure| failure.hint(format!("{split}, which is complete")))?;
         author::write(&self.workspace.dir, &manifest, &planned)?;
+        self.settings.bounds.run = author.planner.budget().after(author.planner.spent().0);
         Ok(Written { document, manifest })
     }
 
@@ -309,7 +310,7 @@ impl<'a> Planner<'a> {
     }
 
     /// The command that executes the plan.
-    fn next(&self, manifest: &Path) -> String {
+    pub(super) fn next(&self, manifest: &Path) -> String {
         let manifest = self.invocation.word(manifest);
         format!("ekiden execute {manifest}{}", self.flags_of_next())
     }

@@ -323,14 +323,8 @@ impl RunStatus {
         let task = one_line(&run.task_names());
         let (tone, state) = self.word();
         let is_pausing = run.is_paused() && state == "running";
-        let spend = self.spend();
-        let cost = match spend.micro_usd {
-            0 => String::new(),
-            cost => {
-                let cost = phrase::cost(cost, spend.estimated, self.has_subscription());
-                format!("   {cost}")
-            }
-        };
+        let cost = phrase::spent(self.spend(), self.has_subscription(), run.budget());
+        let cost = cost.map_or_else(String::new, |cost| format!("   {cost}"));
         let span = self.span(zone);
         let stages = self.stages();
         let (kind, rest) = if stages.is_empty() {

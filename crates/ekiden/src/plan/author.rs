@@ -211,6 +211,15 @@ impl Author<'_> {
         }
     }
 
+    fn tell_cost(&mut self) {
+        let (spend, subscription) = self.planner.spent();
+        let spent = phrase::spent(spend, subscription, self.planner.budget());
+        if let Some(spent) = spent.filter(|_| !self.voice.json) {
+            let line = Line::labelled("cost", Tone::Quiet, format!("{spent} so far"));
+            self.voice.output.line(line);
+        }
+    }
+
     /// Runs a session until `fault` finds nothing wrong with an answer, or has sent it back `mends_max`
     /// times. After a usage limit the session starts again.
     fn hold(
@@ -228,6 +237,7 @@ impl Author<'_> {
             };
             let end = self.planner.hold(session, &mut review, &mut self.voice)?;
             self.voice.output.erase();
+            self.tell_cost();
             match end {
                 PlanningEnd::Reviewed => return Ok(()),
                 PlanningEnd::Ended(cause) => self.waits(&cause)?,

@@ -358,7 +358,7 @@ fn a_budget_and_a_timeout_hold_for_planning_too() {
         "{}",
         said.stderr
     );
-    let environment = environment.with("EKIDEN_REHEARSAL_STEP_MS", "0");
+    let environment = environment.with("EKIDEN_REHEARSAL_STEP_MS", "500");
     let said = environment
         .run(&rehearsal(&["plan", "idea.md", "--session-tokens", "100"]))
         .expect(3);
@@ -369,6 +369,33 @@ fn a_budget_and_a_timeout_hold_for_planning_too() {
         said.stderr
     );
     assert!(!environment.exists("plan.json"));
+}
+
+/// The price is unknown until the turn ends, so its cost comes with the answer.
+// shows: PLN-01, REL-22
+#[test]
+fn a_plan_that_is_paid_is_written_and_its_cost_is_shown() {
+    let environment = project().with("EKIDEN_REHEARSAL_PRICE", "3");
+    let document = "## Summary\n\nTea.\n\n- [ ] Brew\n\n```sh\ntouch tea\n```\n";
+    environment.write("design.md", document);
+    let split = ["split", "design.md", "--run-budget", "0.01"];
+    let said = environment.run(&rehearsal(&split)).expect(0);
+    assert!(said.stdout.contains(" of $0.01 so far\n"), "{said}");
+    assert!(environment.exists("plan.json"));
+}
+
+// shows: PLN-04, REL-22
+#[test]
+fn a_run_that_is_built_gets_what_planning_left_of_its_budget() {
+    let environment = project().with("EKIDEN_REHEARSAL_PRICE", "3");
+    let build = ["build", "idea.md", "--yes", "--run-budget"];
+    let said = environment.run(&rehearsal(&[&build[..], &["0.06"]].concat()));
+    said.expect(3);
+    assert!(environment.runs().is_empty());
+    let build = [&build[..], &["9", "--force"]].concat();
+    let said = environment.run(&rehearsal(&build)).expect(0).stdout;
+    assert!(said.contains(" of $9.00 so far\n"), "{said}");
+    assert!(said.contains(", at most $8.8"), "{said}");
 }
 
 /// Nobody has seen it, whatever it runs.
