@@ -250,8 +250,8 @@ pub fn warnings(header: &RunStarted, past: &[Past]) -> Vec<String> {
         .reduce(Range::plus);
     let budget = settings.bounds.run.micro_usd;
     all.extend(cost.zip(budget).filter(|(cost, budget)| cost.p50 > *budget).map(|(cost, budget)| {
-        let [p50, p90, budget] = [cost.p50, cost.p90, budget].map(phrase::money);
-        format!("such work costs {p50} to {p90} here, and the budget is {budget}; `ekiden estimate` says why")
+        let (costs, budget) = (phrase::costs(cost), phrase::money(budget));
+        format!("such work costs {costs} here, and the budget is {budget}; `ekiden estimate` says why")
     }));
     all
 }

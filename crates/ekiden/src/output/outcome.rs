@@ -72,7 +72,8 @@ impl Description {
                 budget,
                 agents,
             } => {
-                (said.why, said.flags) = budget_spent(*spent, *budget, agents);
+                let subscription = run.totals().subscription;
+                (said.why, said.flags) = budget_spent(*spent, subscription, *budget, agents);
             }
             Outcome::WindowTooFull {
                 usage_tokens,
@@ -259,53 +260,41 @@ fn raised(limit: u64, spent: u64) -> u64 {
     spent.saturating_add(limit.max(spent))
 }
 
-/// How a budget ran out, and the flag that raises it.
-fn budget_spent(spent: Spend, budget: Budget, agents: &[AgentBudget]) -> (Text, String) {
+/// How a budget ran out, and the flags that raise it.
+fn budget_spent(
+    spent: Spend,
+    subscription: bool,
+    budget: Budget,
+    agents: &[AgentBudget],
+) -> (Text, String) {
     if let Some(first) = agents.first() {
         let name = one_line(&first.agent);
         let name = shlex::try_quote(&name).unwrap_or_default();
-        let flag = raising_flag("agent", &format!("{name}="), first.spent, first.budget);
-        return (Text::said(&agents_spent(agents)), flag);
+        let flags = raising_flags("agent", &format!("{name}="), first.spent, first.budget);
+        return (Text::said(&agents_spent(agents)), flags);
     }
-    let used = match tokens_ended(spent, budget) {
-        Some(limit) => {
-            let used = phrase::tokens(spent.tokens);
-            format!("{used} of {} tokens are used", phrase::tokens(limit))
-        }
-        None => {
-            let used = phrase::cost(spent.micro_usd, spent.estimated, false);
-            let limit = budget.micro_usd.unwrap_or(0);
-            format!("{used} of {} is spent", phrase::money(limit))
-        }
-    };
+    let used = phrase::spent_of(spent, subscription, budget);
     let why = format!("the budget has no room for another session: {used}");
-    (Text::own(why), raising_flag("run", "", spent, budget))
+    (Text::own(why), raising_flags("run", "", spent, budget))
 }
 
-/// The flag that raises a budget by its own amount. `name` stands before the amount.
-fn raising_flag(of: &str, name: &str, spent: Spend, budget: Budget) -> String {
-    let (what, all) = match tokens_ended(spent, budget) {
-        Some(limit) => ("tokens", raised(limit, spent.tokens)),
-        None => {
-            let limit = budget.micro_usd.unwrap_or(0);
-            let all = raised(limit, spent.micro_usd);
-            ("budget", all.div_ceil(DOLLAR))
-        }
+/// The flags that raise a budget: each limit of which most is used, or all if a stage's part was too small. `name` stands
+/// before the amounts.
+fn raising_flags(of: &str, name: &str, spent: Spend, budget: Budget) -> String {
+    let money = ("budget", budget.micro_usd, spent.micro_usd, DOLLAR);
+    let tokens = ("tokens", budget.tokens, spent.tokens, 1);
+    let flags = |quarters: u64| -> String {
+        let each = [money, tokens].into_iter();
+        let each = each.filter_map(|(what, limit, spent, unit)| {
+            let limit = limit.filter(|limit| spent >= limit / 4 * quarters)?;
+            let all = raised(limit, spent).div_ceil(unit);
+            Some(format!(" --{of}-{what} {name}{all}"))
+        });
+        each.collect()
     };
-    format!(" --{of}-{what} {name}{all}")
-}
-
-/// The token limit, if there is no other, or less is left of it than of the money limit: that one ended the budget.
-fn tokens_ended(spent: Spend, budget: Budget) -> Option<u64> {
-    let part = |spent: u64, limit: Option<u64>| {
-        limit.map_or(0, |limit| {
-            u128::from(spent) * 1000 / u128::from(limit.max(1))
-        })
-    };
-    let money = part(spent.micro_usd, budget.micro_usd);
-    let tokens = budget.tokens;
-    let is_alone = budget.micro_usd.is_none();
-    tokens.filter(|_| is_alone || part(spent.tokens, tokens) > money)
+    Some(flags(3))
+        .filter(|short| !short.is_empty())
+        .unwrap_or_else(|| flags(0))
 }
 
 /// Says that no agent starts another session.
@@ -460,28 +449,36 @@ mod tests {
             micro_usd: Some(10 * DOLLAR),
             tokens: None,
         };
-        let (why, flag) = budget_spent(spent(10_020_000, 5), money, &[]);
+        let (why, flag) = budget_spent(spent(10_020_000, 5), false, money, &[]);
         assert_eq!(flag, " --run-budget 21");
         assert_eq!(
             why.plain(),
-            "the budget has no room for another session: ≈$10.02 of $10.00 is spent"
+            "the budget has no room for another session: ≈$10.02 of $10.00"
         );
         let tokens = Budget {
             micro_usd: Some(10 * DOLLAR),
             tokens: Some(1000),
         };
-        let (_, flag) = budget_spent(spent(DOLLAR, 1001), tokens, &[]);
+        let (_, flag) = budget_spent(spent(DOLLAR, 1001), false, tokens, &[]);
         assert_eq!(flag, " --run-tokens 2002");
+        // Raising one of two limits that are nearly used would not help.
+        let (why, flag) = budget_spent(spent(9_500_000, 900), true, tokens, &[]);
+        assert_eq!(flag, " --run-budget 20 --run-tokens 1900");
+        let why = why.plain();
+        assert!(
+            why.ends_with(": ≈$9.50 API price of $10.00 and 900 of 1k tokens"),
+            "{why}"
+        );
         // As if a stage's part was too small to begin.
         let alone = Budget {
             micro_usd: None,
             ..tokens
         };
-        let (why, flag) = budget_spent(spent(0, 0), alone, &[]);
+        let (why, flag) = budget_spent(spent(0, 0), false, alone, &[]);
         assert_eq!(flag, " --run-tokens 1000");
-        assert!(why.plain().ends_with("0 of 1k tokens are used"));
+        assert!(why.plain().ends_with("0 of 1k tokens"));
         // One session took 18 times what was allowed.
-        let (_, flag) = budget_spent(spent(DOLLAR, 18_000), tokens, &[]);
+        let (_, flag) = budget_spent(spent(DOLLAR, 18_000), false, tokens, &[]);
         assert_eq!(flag, " --run-tokens 36000");
         let of = |agent: &str, spent: Spend, budget: Budget| AgentBudget {
             agent: agent.to_owned(),
@@ -494,11 +491,11 @@ mod tests {
             of("claude", spent(9_000_000, 5), money),
             of("my codex", spent(0, 900), tokens),
         ];
-        let (why, flag) = budget_spent(spent(9_000_000, 905), Budget::default(), &agents);
+        let (why, flag) = budget_spent(spent(9_000_000, 905), false, Budget::default(), &agents);
         assert_eq!(flag, " --agent-budget claude=19");
         let why = why.plain();
         assert!(why.starts_with("no agent has budget for another session: claude ≈$9.00 of"));
-        let (_, flag) = budget_spent(spent(0, 900), Budget::default(), &agents[1..]);
+        let (_, flag) = budget_spent(spent(0, 900), false, Budget::default(), &agents[1..]);
         assert_eq!(flag, " --agent-tokens 'my codex'=1900");
     }
 

@@ -311,7 +311,7 @@ fn spend_entry(relay: &Relay, session: u32, crossing: &Crossing) -> Entry {
     let spend = crossing.spend;
     let (what, label) = match crossing.measure {
         Measure::Money => (
-            phrase::cost(spend.micro_usd, spend.estimated, false),
+            phrase::cost(spend.micro_usd, spend.estimated, relay.totals.subscription),
             "budget",
         ),
         Measure::Tokens => (format!("{} tokens", phrase::tokens(spend.tokens)), "budget"),

@@ -1188,7 +1188,7 @@ fn a_budget_is_told_where_it_begins_to_bind_and_how_to_go_on() {
           items     1 of 2 done
           next      convert tests/test_billing; the fixtures in conftest.py are done
 
-        stopped (3): the budget has no room for another session: $1.84 of $2.00 is spent · 1 session · 14m · $1.84 · 1 of 2 items done
+        stopped (3): the budget has no room for another session: $1.84 of $2.00 · 1 session · 14m · $1.84 · 1 of 2 items done
         knowledge  1 fact in .ekiden/KNOWLEDGE.md
         to continue:  ekiden resume --run-budget 4"#]].assert_eq(&scenario.text());
     expect_test::expect![[r#"{"v":1,"time":"2026-11-21T20:04:00.000Z","run":"7f3a0b1c","stage":"main","event":"spend","session":1,"mark":"nearly","measure":"money","cost_micro_usd":1810000,"estimated":true,"tokens":90000,"turns":40}"#]].assert_eq(scenario.json.iter().find(|line| line.contains("spend")).unwrap());
