@@ -103,12 +103,15 @@ pub fn tokens_by_agent(text: &str) -> Read<BTreeMap<String, u64>> {
 }
 
 fn by_agent(text: &str, read: fn(&str) -> Read<u64>, wanted: &str) -> Read<BTreeMap<String, u64>> {
-    let each = text.split(',').map(|one| {
+    let mut all = BTreeMap::new();
+    let mut is_new = |one: &str| {
         let (agent, budget) = one.split_once('=')?;
         let agent = Some(agent.trim()).filter(|agent| !agent.is_empty())?;
-        Some((agent.to_owned(), read(budget).ok()?))
-    });
-    each.collect::<Option<_>>().ok_or_else(|| wanted.to_owned())
+        let before = all.insert(agent.to_owned(), read(budget).ok()?);
+        before.is_none().then_some(())
+    };
+    let read = text.split(',').map(&mut is_new).collect::<Option<()>>();
+    read.map(|()| all).ok_or_else(|| wanted.to_owned())
 }
 
 /// A decimal number of units, exact and greater than zero. A fraction finer than the unit is not a value.
@@ -374,6 +377,8 @@ mod tests {
             assert!(tokens(bad).is_err(), "{bad}");
         }
         assert!(tokens("1.0001k").is_err(), "a tenth of a token");
+        assert_eq!(tokens_by_agent("a=1, b=2k").map(|all| all["b"]), Ok(2_000));
+        assert!(dollars_by_agent("a=1,a=2").is_err(), "which of them?");
     }
 
     // shows: UIX-10
