@@ -250,7 +250,7 @@ fn approve(args: &ApproveArgs, output: &mut Output) -> Result<Exit, Failure> {
     }
     output.line(Line::new(
         Tone::Done,
-        "approved; a change other than by `ekiden config set` needs a new approval",
+        "approved until the file changes",
     ));
     next("show", &flags, output);
     Ok(Exit::Done)

@@ -243,7 +243,7 @@ fn a_manifest_is_kept_by_its_name_from_the_work_dir() {
     );
     environment.write("app/plan.toml", &format!("{text}# edited\n"));
     let said = environment.run(&["resume"]).expect(1);
-    assert!(said.stderr.contains("app/plan.toml has changed"), "{said}");
+    assert!(said.stderr.contains("app/plan.toml differs from"), "{said}");
 }
 
 // shows: PLN-14, PLN-16

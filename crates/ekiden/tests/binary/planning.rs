@@ -143,7 +143,7 @@ fn what_stands_in_the_way_is_told_before_the_first_session() {
     --- standard error
     error: architecture.md is a link, and ekiden does not write through links
     hint: it was left as it is; remove it
-    hint: `ekiden split architecture.md --agent rehearsal` continues from the document
+    hint: `ekiden split architecture.md --force --agent rehearsal` continues from the document
     --- exit code 74
     ");
     environment.shell("rm architecture.md");

@@ -255,7 +255,7 @@ fn an_item_that_never_verifies_is_set_aside_and_told() {
           verify    failed in TIME
 
         blocked (4): session 6 needs your input · 6 sessions · TIME · 3 of 4 items done · 4 files not committed
-          All else is done. Items left in fix_plan.md: 1. 3 sessions did not finish them, or sessions added them after the first 100. Write what helps below an item's line, or tick it if it is to be dropped; then `ekiden resume` tries them again:
+          All else is done. 1 left in fix_plan.md, since 3 sessions did not finish them or sessions added them after the first 100. Write what helps below an item's line, or tick it if it is to be dropped; then `ekiden resume` tries them again:
           - item 2
         problems   1 item set aside (session 4)
         knowledge  4 facts in .ekiden/KNOWLEDGE.md
@@ -419,7 +419,7 @@ fn agents_add_items_up_to_a_bound() {
         .run(&[&RUN[..], &["-m", "200"]].concat())
         .expect(4)
         .stdout;
-    assert!(said.contains("Items left in fix_plan.md: 50. "), "{said}");
+    assert!(said.contains("50 left in fix_plan.md, since "), "{said}");
     let ticked = environment.read("fix_plan.md").matches("- [x] ").count();
     assert_eq!(ticked, 2 + 100);
 }

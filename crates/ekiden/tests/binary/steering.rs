@@ -155,7 +155,7 @@ fn next_needs_an_agent_that_takes_messages() {
     --- standard error
     error: an agent of kind exec takes no messages
     hint: it hands off when it ends; `ekiden stop` ends its session
-    --- exit code 2
+    --- exit code 1
     ");
     environment.write("go", "");
     run.end();
