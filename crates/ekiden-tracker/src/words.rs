@@ -205,7 +205,7 @@ pub fn pull_request(report: &str) -> String {
 /// The text without anything that notifies, refers, closes, links, embeds or is page markup: `@name`,
 /// `#12`, `ANV-12`, `GH-12`, addresses, tags, brackets. Then a word such as "fixes" has nothing to close.
 pub fn defused(text: &str) -> String {
-    broken(&text.replace('<', "&lt;").replace('[', "\\["))
+    broken(&text.replace('[', "\\[")).replace('<', "&lt;")
 }
 
 fn broken(text: &str) -> String {
@@ -352,6 +352,7 @@ mod tests {
         ] {
             assert!(!text.contains(live), "{live} in {text}");
         }
+        assert_eq!(defused("Vec<T>, a < b"), "Vec&lt;T>, a &lt; b");
         assert_eq!(
             defused("a - b: c @ # 1 well-known"),
             "a - b: c @ # 1 well-known"
