@@ -19,6 +19,7 @@ const PAGES_MAX: usize = 10;
 /// The types of states that end an issue.
 const CLOSED: [&str; 3] = ["completed", "canceled", "duplicate"];
 
+const API: &str = "Linear's API at the address in `tracker.linear.url`";
 const VIEWER: &str = "query Viewer { viewer { name } }";
 const ISSUE: &str = "query Issue($id: String!) { issue(id: $id) { identifier title description url trashed priority state { name type } \
     parent { identifier } labels(first: 50) { nodes { name } } \
@@ -98,7 +99,7 @@ impl<W: Web> Linear<W> {
         // A service error may have no readable body; a query error always has one, whatever the status.
         let mut body = match web::json(&answer) {
             Ok(body) => body,
-            Err(garbage) => return web::check(&answer, what, "").and(Err(garbage)),
+            Err(garbage) => return web::check(&answer, API, "").and(Err(garbage)),
         };
         if let Some(error) = body["errors"].get(0) {
             let message = error["message"].as_str().unwrap_or_default();
@@ -114,7 +115,7 @@ impl<W: Web> Linear<W> {
                 _ => Fault::refused(said),
             });
         }
-        web::check(&answer, what, "")?;
+        web::check(&answer, API, "")?;
         match body["data"].is_object() {
             true => Ok(body["data"].take()),
             false => Err(Fault::garbage("it has no data")),

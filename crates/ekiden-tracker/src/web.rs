@@ -1,5 +1,6 @@
 //! What carries requests (`ureq` or a test), and what an answer says beside its body.
 
+use ekiden_core::limits;
 use ekiden_core::time::{Millis, Timestamp};
 use ekiden_engine::notify::http_agent;
 use serde_json::Value;
@@ -38,6 +39,9 @@ impl Web for RealWeb {
 
 /// Never contains the address.
 fn why(error: &ureq::Error) -> String {
+    if matches!(error, ureq::Error::Timeout(_)) {
+        return format!("nothing within {}", limits::NOTIFY_TIMEOUT);
+    }
     let ureq::Error::Io(cause) = error else {
         return error.to_string();
     };
@@ -96,7 +100,7 @@ pub(crate) fn check(answer: &Answer, what: &str, said: &str) -> Result<(), Fault
     match answer.status().as_u16() {
         200..=299 => Ok(()),
         300..=399 => Err(Fault::refused(
-            "it redirects: its address, or the name of the repository, has changed",
+            "it redirects: its address, or on GitHub the repository's name, has changed",
         )),
         401 | 403 => Err(Fault::not_permitted(said)),
         404 | 410 => Err(Fault::Missing(what.to_owned())),
@@ -113,6 +117,13 @@ pub(crate) fn text(value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    // shows: TRK-06
+    #[test]
+    fn a_service_that_hangs_is_told_in_plain_words() {
+        let late = ureq::Error::Timeout(ureq::Timeout::Global);
+        assert_eq!(why(&late), "nothing within 10s");
+    }
 
     // shows: TRK-06
     #[test]

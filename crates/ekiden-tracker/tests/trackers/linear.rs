@@ -112,6 +112,10 @@ fn what_goes_wrong_is_a_fault_with_its_reason() {
         fault(ServiceFault::Status(500)),
         Fault::Failing("status 500".to_owned())
     );
+    assert_eq!(
+        fault(ServiceFault::Status(404)).to_string(),
+        "Linear's API at the address in `tracker.linear.url` is not there"
+    );
     assert!(matches!(fault(ServiceFault::Garbage), Fault::Garbage(_)));
     assert!(matches!(fault(ServiceFault::Half), Fault::Garbage(_)));
     assert!(

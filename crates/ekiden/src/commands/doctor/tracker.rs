@@ -13,7 +13,7 @@ pub(super) fn check(trackers: &Trackers) -> Option<Check> {
         Err(fault) => Check::warning(
             "tracker",
             format!("{}: {fault}", kind.name()),
-            "issues are updated later; `ekiden tracker status` shows what waits",
+            "until then nothing begins on an issue, and what runs write waits: `ekiden tracker status`",
         ),
     })
 }
