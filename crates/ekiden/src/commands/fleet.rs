@@ -153,6 +153,7 @@ pub fn worker(args: &WorkerArgs, output: &mut Output) -> Result<Exit, Failure> {
     })?;
     let dir = std::path::absolute(&dir).unwrap_or(dir);
     let invocation = Invocation::new(args.typed.flags())?;
+    invocation.environment.refuse_a_session("start a worker")?;
     let trusted_keys = file(&invocation, &table::FLEET_TRUSTED_KEYS)?;
     if trusted_keys.is_none() {
         output.warn(

@@ -53,6 +53,10 @@ pub struct SetupArgs {
 
 pub fn setup(args: &SetupArgs, output: &mut Output) -> Result<Exit, Failure> {
     let invocation = Invocation::new(args.typed.flags())?;
+    if !args.dry_run {
+        let environment = &invocation.environment;
+        environment.refuse_a_session("install or remove the guard")?;
+    }
     let workspace = invocation.workspace_here()?;
     let scope = if args.project {
         Scope::Project

@@ -432,6 +432,16 @@ fn a_session_approves_nothing() {
     hint: ask the person who runs it
     --- exit code 77
     ");
+    std::fs::remove_file(environment.dir().join(".ekiden/config.toml")).unwrap();
+    for refused in [
+        &["setup"][..],
+        &["setup", "--remove"],
+        &["worker", "--remote", "r"],
+    ] {
+        let said = environment.run(refused).expect(77).stderr;
+        assert!(said.starts_with("error: only a person can "), "{said}");
+    }
+    environment.run(&["setup", "--dry-run"]).expect(0);
 }
 
 // shows: UIX-11
