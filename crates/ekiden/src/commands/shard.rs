@@ -138,7 +138,10 @@ pub fn shard(args: &ShardArgs, output: &mut Output) -> Result<Exit, Failure> {
     let rows = shards.table().into_iter();
     rows.for_each(|row| output.line(Line::new(Tone::Plain, format!("  {row}")).hanging(7)));
     for issue in &issues {
-        output.line(Line::labelled("made", Tone::Plain, one_line(issue)));
+        output.line(Line::labelled("issue", Tone::Plain, one_line(issue)));
+    }
+    if written.is_none() && !issues.is_empty() {
+        return Ok(Exit::Done);
     }
     output.line(Line::default());
     let next = args.next(&invocation, &dir, written.as_deref(), shards.shards.len());

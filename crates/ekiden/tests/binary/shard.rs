@@ -274,10 +274,8 @@ fn sub_issues_are_made_once_somebody_agrees_and_not_twice() {
     spec.md · about 22k tokens, 14% of the usable window · 2 parts
       S01  Small letters   9%  lines 5-19
       S02  Large letters   9%  lines 21-37  needs S01 (names “Small letters”)
-      made      s01-small-letters
-      made      s02-large-letters
-
-    next  ekiden shard spec.md --into 2 -o plan.toml
+      issue     s01-small-letters
+      issue     s02-large-letters
     --- exit code 0
     ");
     let shown = environment.told(&["issue", "show", "s02-large-letters"]);
