@@ -43,6 +43,7 @@ use self::issues::by_its_place;
 use self::place::{IssueWorktree, Standing, trees};
 use self::round::{Step, Wanted, steps};
 use super::issue::warn_of_unusable;
+use super::repository::{self, nothing_verifies};
 use super::run::{check_agents, settle_permissions};
 use super::task::Task;
 use super::{Invocation, launch};
@@ -54,13 +55,14 @@ use crate::output::{Output, phrase};
 use crate::plan::isolation;
 use crate::settings::environment::Environment;
 use crate::settings::flags::{Dispatching, Typed};
+use crate::settings::given::Origin;
 use crate::settings::table;
 use crate::settings::{chosen, form};
 use crate::tracker::Trackers;
 
 /// How often it checks for signals and for runs that have ended.
 const LOOK: Duration = Duration::from_millis(250);
-/// The least number of such checks between two rounds.
+/// The least number of such checks between two rounds: one second.
 const LOOKS: u32 = 4;
 
 /// Start a run for each labelled issue of a tracker, as issues come in
@@ -70,9 +72,9 @@ const LOOKS: u32 = 4;
 /// its own branch. ekiden commits what sessions do. The runs work in the background; `ekiden status --everywhere` shows them.
 ///
 /// If you remove the label or close the issue, its run hands off and stops; if you set the label again, the run continues.
-/// When a run has ended, ekiden does not take its issue again as long as the label stays, and it never takes an issue that
-/// another open issue blocks. It starts nothing while it knows of a usage limit. ctrl-c asks all runs to hand off and stop,
-/// and waits for that; the next dispatcher resumes them, also after a kill.
+/// ekiden takes no issue again while the worktree of its run is there; that of a complete run goes with the label. It never
+/// takes an issue that another open issue blocks, and starts nothing while it knows of a usage limit. ctrl-c asks all runs to
+/// hand off and stop, and waits for that; the next dispatcher resumes them, also after a kill.
 #[derive(Args)]
 pub struct DispatchArgs {
     /// What you want of each issue: a file, or the text in quotes [default: all of it]
@@ -90,8 +92,8 @@ pub struct DispatchArgs {
     /// What all runs together may cost, in US dollars; a run begins only if its `--run-budget` fits in what is left
     #[arg(long, value_name = "USD", value_parser = form::dollars)]
     total_budget: Option<u64>,
-    /// How often to ask the tracker, such as 30s, 5m
-    #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = form::duration)]
+    /// How often to ask the tracker, such as 30s, 5m; at least 1s
+    #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = every)]
     every: Millis,
     /// End when no issue is left that needs a run
     #[arg(long)]
@@ -101,6 +103,10 @@ pub struct DispatchArgs {
     pull_request: bool,
     #[command(flatten)]
     typed: Typed<Dispatching>,
+}
+
+fn every(text: &str) -> Result<Millis, String> {
+    form::duration(text).map(|every| every.max(Millis::from_secs(1)))
 }
 
 pub fn dispatch(args: &DispatchArgs, output: &mut Output) -> Result<Exit, Failure> {
@@ -122,11 +128,20 @@ pub fn dispatch(args: &DispatchArgs, output: &mut Output) -> Result<Exit, Failur
     let workers: Vec<AgentSpec> = settings.workers().cloned().collect();
     let permissions = &mut settings.agent.permissions;
     settle_permissions(&invocation, &client, &workers, permissions, output)?;
+    if invocation.given.origin(&table::BRANCH.row) == Origin::Flag {
+        let hint = "leave out `--branch`; `tracker.branch` says how they are named";
+        return Err(Failure::new(Exit::Settings, "each run has its own branch").hint(hint));
+    }
     let each = settings.bounds.run.micro_usd;
     let has_room = |total| each.is_some_and(|each| each <= total);
     if !args.total_budget.is_none_or(has_room) {
         let text = "`--total-budget` needs a budget of each run, and room for one";
-        return Err(Failure::new(Exit::Usage, text).hint("name it: `--run-budget USD`"));
+        return Err(Failure::new(Exit::Usage, text)
+            .hint("`--run-budget USD` is what each run may cost; it must not exceed the total"));
+    }
+    if args.pull_request {
+        repository::may_open_pull_request(&invocation, &workspace)?;
+        chosen::verification(&invocation.given)?.ok_or_else(nothing_verifies)?;
     }
     let state_dir = chosen::state_dir(&invocation.given, &invocation.here)?;
     let dir = isolation::place(

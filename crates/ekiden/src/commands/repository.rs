@@ -57,6 +57,11 @@ fn no_pull_request(why: &str) -> Failure {
     Failure::new(Exit::Settings, format!("cannot open a pull request: {why}"))
 }
 
+pub(super) fn nothing_verifies() -> Failure {
+    no_pull_request("nothing verifies the run's end")
+        .hint("say how to tell that it is done: `--verify COMMAND`")
+}
+
 /// The pull request has a branch of its own, which the run makes and commits to.
 pub(super) fn fit_pull_request(
     header: &mut RunStarted,
@@ -66,8 +71,7 @@ pub(super) fn fit_pull_request(
     let stages = &header.manifest.stages;
     if let Some(stage) = stages.iter().find(|stage| stage.verification.is_none()) {
         return Err(match stages.len() {
-            1 => no_pull_request("nothing verifies the run's end")
-                .hint("say how to tell that it is done: `--verify COMMAND`"),
+            1 => nothing_verifies(),
             _ => no_pull_request(&format!("stage {} has no validation", stage.id))
                 .hint("say in the manifest how to tell that it is done: `validation`"),
         });

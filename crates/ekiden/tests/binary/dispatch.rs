@@ -136,6 +136,25 @@ fn each_issue_with_the_label_gets_one_run_in_a_place_of_its_own() {
     assert_eq!(issues, ["search"]);
 }
 
+/// Each run would refuse it, all night long.
+// shows: TRK-10
+#[test]
+fn what_no_run_could_begin_with_is_refused_at_the_start() {
+    let environment = project(&[("login", "ekiden")]);
+    insta::assert_snapshot!(environment.told(&words(&["--pull-request"])), @r"
+    --- standard error
+    error: cannot open a pull request: nothing verifies the run's end
+    hint: say how to tell that it is done: `--verify COMMAND`
+    --- exit code 78
+    ");
+    insta::assert_snapshot!(environment.told(&words(&["--branch", "mine"])), @r"
+    --- standard error
+    error: each run has its own branch
+    hint: leave out `--branch`; `tracker.branch` says how they are named
+    --- exit code 78
+    ");
+}
+
 /// The user's worktree may lie on a drive that is not mounted.
 // shows: TRK-10
 #[test]
@@ -693,7 +712,7 @@ fn the_budget_of_all_runs_is_held() {
     insta::assert_snapshot!(environment.told(&words(&["--total-budget", "9"])), @r"
     --- standard error
     error: `--total-budget` needs a budget of each run, and room for one
-    hint: name it: `--run-budget USD`
+    hint: `--run-budget USD` is what each run may cost; it must not exceed the total
     --- exit code 2
     ");
     let no_room = ["--total-budget", "9", "--run-budget", "10"];
