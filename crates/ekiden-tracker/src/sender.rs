@@ -5,7 +5,7 @@
 //! and a rate limit all of that tracker, until it is over.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ekiden_core::issue::{Issue, IssueRef, TrackerKind, is_shard};
 use ekiden_core::time::{Millis, Timestamp};
@@ -61,6 +61,7 @@ type Tries = BTreeMap<String, Try>;
 /// A write that waits, for people.
 #[derive(Debug, Clone)]
 pub struct Waiting {
+    pub dir: PathBuf,
     pub issue: String,
     pub tracker: TrackerKind,
     pub what: String,
@@ -88,6 +89,7 @@ pub fn standing(outbox: &Outbox, now: Timestamp) -> DiskResult<Standing> {
         let held = held(&tries, &queued, now);
         standing.is_due |= held.is_none();
         standing.waiting.push(Waiting {
+            dir: queued.dir.clone(),
             issue: queued.issue.to_string(),
             tracker: queued.issue.tracker,
             what: queued.in_words(),
@@ -106,19 +108,22 @@ impl Sender<'_> {
     /// Call it under the outbox's lock.
     pub fn send(&self, all: bool) -> DiskResult<Sent> {
         let (mut tries, mut sent) = (read_tries(self.outbox), Sent::default());
-        let known: Vec<Queued> = self.outbox.sent()?.iter().filter_map(Queued::of).collect();
-        let mut issues: BTreeMap<IssueRef, Vec<(String, Queued)>> = BTreeMap::new();
+        let mut known: Vec<Queued> = self.outbox.sent()?.iter().filter_map(Queued::of).collect();
+        // Two projects may have the same key in different workspaces.
+        let mut issues: BTreeMap<(PathBuf, IssueRef), Vec<(String, Queued)>> = BTreeMap::new();
         for kept in self.outbox.waiting()? {
             if let Some(queued) = Queued::of(&kept)
                 && (all || held(&tries, &queued, self.now).is_none())
             {
                 issues
-                    .entry(queued.issue.clone())
+                    .entry((queued.dir.clone(), queued.issue.clone()))
                     .or_default()
                     .push((kept.name, queued));
             }
         }
-        for (issue, mut writes) in issues {
+        let mut issues: Vec<_> = issues.into_iter().collect();
+        issues.sort_by_key(|(_, writes)| writes.iter().map(|(_, queued)| queued.at).min());
+        for ((dir, issue), mut writes) in issues {
             if limit(&tries, issue.tracker, self.now).is_some() {
                 continue;
             }
@@ -134,11 +139,13 @@ impl Sender<'_> {
                 (is_other(queued), since, queued.order)
             });
             let mut refused = Vec::new();
-            match self.send_issue(&issue, &writes, &known, &mut sent.count, &mut refused) {
-                Ok(()) => drop(tries.remove(&name(&issue))),
+            let (before, of_it) = (known.len(), name(&dir, &issue));
+            match self.send_issue(&issue, &writes, &mut known, &mut refused) {
+                Ok(()) => drop(tries.remove(&of_it)),
                 Err(Failed::Disk(error)) => return Err(error),
-                Err(Failed::Tracker(fault)) => refused.push((vec![name(&issue)], fault)),
+                Err(Failed::Tracker(fault)) => refused.push((vec![of_it], fault)),
             }
+            sent.count += known.len() - before;
             for (of, fault) in refused {
                 for of in of {
                     self.note(&mut tries, of, &issue, &fault);
@@ -191,22 +198,21 @@ impl Sender<'_> {
         &self,
         issue: &IssueRef,
         writes: &[(String, Queued)],
-        sent: &[Queued],
-        count: &mut usize,
+        sent: &mut Vec<Queued>,
         refused: &mut Vec<(Vec<String>, Fault)>,
     ) -> Result<(), Failed> {
         let tracker = (self.open)(&writes[0].1.dir, issue).map_err(Failed::Tracker)?;
         let mut comments: Vec<&str> = Vec::new();
         for (file, queued) in writes {
-            let mut done = vec![file];
+            let mut done = vec![(file, queued)];
             let put = if let Some((key, ..)) = queued.entry() {
                 if comments.contains(&key) {
                     continue;
                 }
                 comments.push(key);
                 let of_it = writes.iter().filter(|(_, other)| group(other) == key);
-                done = of_it.clone().map(|(file, _)| file).collect();
-                let waiting = of_it.map(|(_, queued)| queued);
+                done = of_it.map(|(file, queued)| (file, queued)).collect();
+                let waiting = done.iter().map(|(_, queued)| *queued);
                 tracker.issue(&issue.id).and_then(|found| {
                     put_comment(&*tracker, issue, &found, key, sent, waiting)?;
                     self.put_shards(&*tracker, &found)
@@ -223,7 +229,7 @@ impl Sender<'_> {
                         && Path::new(&issue.repo).is_dir()
                         && matches!(tracker.issue(&issue.id), Err(Fault::Missing(_))) =>
                 {
-                    for file in done {
+                    for (file, _) in done {
                         self.outbox.forget(file).map_err(Failed::Disk)?;
                     }
                     continue;
@@ -238,14 +244,17 @@ impl Sender<'_> {
                 // A write that may never be accepted, such as a state by a wrong name, does not make
                 // other writes wait.
                 Err(fault @ (Fault::Refused(_) | Fault::NotPermitted(_) | Fault::Missing(_))) => {
-                    refused.push((done.into_iter().cloned().collect(), fault));
+                    refused.push((
+                        done.into_iter().map(|(file, _)| file.clone()).collect(),
+                        fault,
+                    ));
                     continue;
                 }
                 put => put?,
             }
-            for file in done {
+            for (file, queued) in done {
                 self.outbox.settle(file).map_err(Failed::Disk)?;
-                *count += 1;
+                sent.push(queued.clone());
             }
         }
         Ok(())
@@ -409,7 +418,7 @@ fn id_of(name: &str) -> Option<&str> {
 /// The tracker has a newer write of the same. What was refused before that must not take it back.
 fn is_overtaken(queued: &Queued, sent: &[Queued]) -> bool {
     let is_newer = |other: &&Queued| {
-        other.issue == queued.issue
+        (&other.dir, &other.issue) == (&queued.dir, &queued.issue)
             && match other.source() == queued.source() {
                 true => other.order > queued.order,
                 false => other.at > queued.at,
@@ -437,8 +446,9 @@ fn read_tries(outbox: &Outbox) -> Tries {
     serde_json::from_slice(&outbox.tries()).unwrap_or_default()
 }
 
-fn name(issue: &IssueRef) -> String {
-    format!("{} {} {issue}", issue.tracker.name(), issue.repo)
+fn name(dir: &Path, issue: &IssueRef) -> String {
+    let (dir, tracker) = (dir.display(), issue.tracker.name());
+    format!("{dir} {tracker} {} {issue}", issue.repo)
 }
 
 fn limit_name(tracker: TrackerKind) -> String {
@@ -467,7 +477,8 @@ fn is_ahead(tried: &Try, now: Timestamp) -> Option<&Try> {
 
 /// The notes about a write, its issue, and a limit.
 fn tried<'a>(tries: &'a Tries, queued: &Queued) -> impl Iterator<Item = &'a Try> {
-    let (issue, limit) = (name(&queued.issue), limit_name(queued.issue.tracker));
+    let limit = limit_name(queued.issue.tracker);
+    let issue = name(&queued.dir, &queued.issue);
     let names = [name_of(&queued.key), issue, limit];
     names.into_iter().filter_map(|name| tries.get(&name))
 }

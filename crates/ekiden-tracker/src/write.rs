@@ -19,7 +19,7 @@ pub struct Queued {
     pub at: Timestamp,
     /// Its position among those of the same comment.
     pub order: u64,
-    /// The project, whose settings say where trackers are.
+    /// The project, whose settings say where trackers are, and with which key.
     pub dir: PathBuf,
     pub issue: IssueRef,
     pub write: Write,

@@ -520,6 +520,65 @@ fn a_file_that_is_gone_keeps_none_of_its_name_in_another_project_waiting() {
     assert_eq!(send(after(120)), (0, 1));
 }
 
+/// Two workspaces have the same key, and nothing of either could be sent for a while.
+// shows: TRK-06
+#[test]
+fn writes_of_two_projects_go_each_to_its_own_workspace() {
+    let (outbox, dirs) = (outbox(), ["/p", "/q"]);
+    let nears = dirs.map(|_| Near::new(FakeLinear::with(&["Accounts"])));
+    for (order, dir) in (1..).zip(dirs) {
+        let of = |what: &str, queued: Queued| {
+            let (key, dir) = (format!("{dir}/{what}"), dir.into());
+            Queued { key, dir, ..queued }.queue(&outbox).unwrap();
+        };
+        of("entry", entry(anv(1), order));
+        let name = "ready".to_owned();
+        let is_set = dir == "/p";
+        of("label", other(anv(1), order, Write::Label { name, is_set }));
+    }
+    let open = |dir: &Path, _: &IssueRef| -> Result<Box<dyn Tracker>, Fault> {
+        let at = dirs.iter().position(|of| dir == Path::new(of)).unwrap();
+        Ok(Box::new(linear(&nears[at])))
+    };
+    let send = |at| sender(&outbox, &open, after(at)).send(false).unwrap();
+    for near in &nears {
+        near.0
+            .lock()
+            .unwrap()
+            .fault
+            .push_back(ServiceFault::NoAnswer);
+    }
+    assert_eq!(send(1).failed.len(), 2);
+    assert_eq!(send(60).count, 4);
+    for (near, labels) in nears.iter().zip([&["ready"][..], &[]]) {
+        let fake = near.0.lock().unwrap();
+        let issue = fake.service.issue("ANV-1");
+        assert_eq!(issue.comments.len(), 1, "{:?}", issue.comments);
+        assert_eq!(fake.service.labels_of("ANV-1"), labels);
+    }
+}
+
+/// The project was moved while its writes waited.
+// shows: TRK-06
+#[test]
+fn a_comment_has_all_its_entries_from_wherever_they_come() {
+    let (outbox, near) = (outbox(), Near::new(FakeLinear::with(&["Accounts"])));
+    entry(anv(1), 1).queue(&outbox).unwrap();
+    let moved = Queued {
+        dir: "/moved".into(),
+        ..entry(anv(1), 2)
+    };
+    moved.queue(&outbox).unwrap();
+    assert_eq!(send(&outbox, &near, AT, false).count, 2);
+    let comments = linear(&near).comments("ANV-1").unwrap();
+    let [comment] = comments.as_slice() else {
+        panic!("{comments:?}")
+    };
+    for head in ["Session 1 · ", "Session 2 · "] {
+        assert!(comment.text.contains(head), "{}", comment.text);
+    }
+}
+
 /// Such as one that a person has cancelled.
 // shows: SHD-003
 #[test]

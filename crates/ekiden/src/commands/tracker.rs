@@ -73,7 +73,7 @@ fn status(invocation: &Invocation, outbox: &Outbox, output: &mut Output) -> Resu
     if invocation.json()? {
         let write = |write: &Waiting| {
             fields! {
-                "issue": write.issue, "tracker": write.tracker, "what": write.what, "why": write.why,
+                "dir": phrase::path(&write.dir), "issue": write.issue, "tracker": write.tracker, "what": write.what, "why": write.why,
                 "since": phrase::utc(write.since), "next": write.next.map(phrase::utc),
             }
         };
@@ -84,12 +84,18 @@ fn status(invocation: &Invocation, outbox: &Outbox, output: &mut Output) -> Resu
     if waiting.is_empty() {
         output.line("nothing is waiting: all writes were sent");
     }
-    let zone = TimeZone::system();
+    let (zone, here) = (TimeZone::system(), invocation.workspace_here()?.dir);
     // If several writes of an issue wait for the same thing, it is printed once, below them.
-    for same in waiting.chunk_by(|one, next| (&one.issue, &one.why) == (&next.issue, &next.why)) {
+    for same in waiting.chunk_by(|one, next| {
+        (&one.dir, &one.issue, &one.why) == (&next.dir, &next.issue, &next.why)
+    }) {
         for write in same {
             let what = format!("{}  {}", one_line(&write.issue), one_line(&write.what));
-            let since = format!("  since {}", phrase::day_and_time(write.since, &zone));
+            let since = phrase::day_and_time(write.since, &zone);
+            let since = match write.dir == here {
+                true => format!("  since {since}"),
+                false => format!("  in {} since {since}", phrase::project(&write.dir)),
+            };
             output.line(Line::new(Tone::Plain, what).with(Tone::Quiet, since));
         }
         if let Some(write) = same.last()
@@ -107,7 +113,7 @@ fn status(invocation: &Invocation, outbox: &Outbox, output: &mut Output) -> Resu
         ));
     }
     if !waiting.is_empty() {
-        let there = invocation.in_work_dir(&invocation.workspace_here()?.dir);
+        let there = invocation.in_work_dir(&here);
         output.line(Line::next(format!("ekiden tracker flush{there}")));
     }
     Ok(Exit::Done)

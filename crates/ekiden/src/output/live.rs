@@ -222,9 +222,8 @@ impl<'a> Live<'a> {
         unsent.iter().for_each(|unsent| self.warn(unsent));
         let failed = self.notices.take().map(FleetNotices::finish);
         failed.iter().flatten().for_each(|why| self.warn(why));
-        if let Some(tracker) = self.tracker.take() {
-            tracker.finish();
-        }
+        let unsent = self.tracker.take().and_then(Feed::finish);
+        unsent.iter().for_each(|unsent| self.warn(unsent));
     }
 
     fn print(&self, time: Timestamp, entry: &Entry) {

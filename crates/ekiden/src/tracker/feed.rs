@@ -30,7 +30,7 @@ use ekiden_report::timeline::Session;
 use ekiden_report::{Page, Streams, Timeline, render};
 use ekiden_store::outbox::Outbox;
 use ekiden_tracker::{
-    Document, Entry, HEADS, KEPT, NewState, Queued, Write, is_limited, pull_request, standing,
+    Document, Entry, HEADS, KEPT, NewState, Queued, Write, is_limited, pull_request,
 };
 use jiff::tz::TimeZone;
 
@@ -47,6 +47,7 @@ const LOOK: Millis = Millis::from_secs(60);
 const TITLE_CHARS_MAX: usize = 120;
 const NOT_COMMITTED: &str = "no pull request: not all of the verified work is committed on the run's branch; commit it there \
                              (see `git status`), then `ekiden continue`";
+const UNSENT: &str = "the pull request does not have this work yet; `ekiden tracker status` says if something is in the way";
 /// One record never causes more.
 const WRITES_MAX: u64 = 1_000;
 /// How long the end of a run waits for what is being sent; a separate process does the rest.
@@ -62,7 +63,7 @@ pub struct Feed {
     seen: BTreeMap<StageId, u32>,
     /// The stages whose sub-issues are closed.
     closed: BTreeSet<StageId>,
-    /// The label and the state have been set since the run began or continued.
+    /// The label has been set since the run began or continued; with the first handoff of all, the state, too.
     is_marked: bool,
     /// When it last checked for something due.
     looked: Timestamp,
@@ -185,8 +186,9 @@ impl Feed {
         self.send();
     }
 
-    /// Waits a moment for what is on its way, and leaves the rest to a separate process.
-    pub fn finish(self) {
+    /// Waits a moment for what is on its way, and leaves the rest to a separate process. Returns a warning if
+    /// the pull request, which people wait for, is among it.
+    pub fn finish(self) -> Option<&'static str> {
         let mut waited = Duration::ZERO;
         while self
             .sending
@@ -197,12 +199,16 @@ impl Feed {
             thread::sleep(STEP);
             waited += STEP;
         }
-        if standing(&self.outbox, SystemClock.now())
-            .is_ok_and(|standing| !standing.waiting.is_empty())
-        {
+        let waiting = self.outbox.waiting().ok()?;
+        if !waiting.is_empty() {
             // `ekiden tracker status` shows what waits.
             let _ = super::begin(&self.trackers.dir);
         }
+        let mut waiting = waiting.iter().filter_map(Queued::of);
+        let is_its_pull = |queued: Queued| {
+            queued.dir == self.trackers.dir && matches!(queued.write, Write::PullRequest { .. })
+        };
+        waiting.any(is_its_pull).then_some(UNSENT)
     }
 
     fn send(&mut self) {
@@ -231,7 +237,8 @@ impl Feed {
             .ok();
     }
 
-    /// The entries of sessions that ended with this record, and the marks at the first of them.
+    /// The entries of sessions that ended with this record; at the first since the run continued, the label,
+    /// and at the first of all, the state.
     fn of_sessions(
         &mut self,
         record: &Record,
@@ -239,6 +246,7 @@ impl Feed {
         timeline: &Timeline,
     ) -> Vec<(String, Write)> {
         let mut writes = Vec::new();
+        let is_first = self.seen.is_empty();
         for (stage, relay) in run.relays() {
             let Some(last) = &relay.last else {
                 // The stage begins anew on a fleet, and so do its sessions' numbers.
@@ -275,7 +283,10 @@ impl Feed {
         }
         let is_over = run.outcome().is_some_and(Outcome::is_complete);
         if !writes.is_empty() && !is_over && !std::mem::replace(&mut self.is_marked, true) {
-            let marks = self.trackers.marks().into_iter();
+            let mut marks = self.trackers.marks();
+            // Where a person has moved the issue since, it stays.
+            marks.retain(|(_, mark)| is_first || !matches!(mark, Write::State { .. }));
+            let marks = marks.into_iter();
             writes.extend(marks.map(|(what, write)| (what.to_owned(), write)));
         }
         writes

@@ -219,10 +219,12 @@ impl Trackers {
         let (tracker, repo) = match self.kind() {
             Some(TrackerKind::Local) => (TrackerKind::Local, String::new()),
             Some(TrackerKind::Linear | TrackerKind::Github) | None => {
-                let repo = self.repo(&self.github_host()).ok_or_else(|| {
-                    let text = "cannot tell which repository on GitHub takes a pull request";
+                let pushes = self.remote().is_some();
+                let repo = self.repo(&self.github_host()).filter(|_| pushes);
+                let repo = repo.ok_or_else(|| {
+                    let text = "cannot tell which repository on GitHub takes a pull request, or where to push";
                     Failure::new(Exit::MissingInput, text)
-                        .hint("set `tracker.github.repo`, or `git remote add origin URL`")
+                        .hint("`git remote add origin URL`, and `tracker.github.repo` if it is not on GitHub")
                 })?;
                 (TrackerKind::Github, repo)
             }
@@ -323,9 +325,15 @@ impl Trackers {
 
     /// The repository that branches are pushed to, if it is on GitHub.
     fn origin(&self, host: &str) -> Option<String> {
+        repo_of(&self.remote()?, host)
+    }
+
+    /// Where branches are pushed to, if there is such a place.
+    fn remote(&self) -> Option<String> {
         let args = ["remote", "get-url", "origin"];
         let origin = run_quick("git", &args, &self.dir, limits::NOTIFY_TIMEOUT).ok()?;
-        repo_of(String::from_utf8_lossy(&origin.stdout).trim(), host)
+        let origin = String::from_utf8_lossy(&origin.stdout).trim().to_owned();
+        (!origin.is_empty()).then_some(origin)
     }
 
     fn get<T>(&self, setting: &Setting<T>) -> Option<T> {

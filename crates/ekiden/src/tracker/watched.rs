@@ -6,8 +6,10 @@ use ekiden_core::guard::document::KeyPoints;
 use ekiden_core::text::in_full;
 use ekiden_core::time::Timestamp;
 use ekiden_engine::checkpoint::{Request, Taken};
+use ekiden_engine::steering::host;
 use ekiden_store::disk::{Disk as _, RealDisk};
 use ekiden_store::limits::DOCUMENT_BYTES_MAX;
+use ekiden_store::outbox::name_of;
 use ekiden_tracker::{Document, Entry, HEADS, NewState, Queued, Write};
 
 use super::Trackers;
@@ -41,15 +43,20 @@ pub fn tell_checkpoint(
     let (Some(issue), Some(outbox)) = (issue, trackers.outbox()) else {
         return Ok(());
     };
-    let session = request.session_id.as_deref().unwrap_or("shell");
     let text = RealDisk::new().read(&taken.document, DOCUMENT_BYTES_MAX);
     let text = text
         .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
         .unwrap_or_default();
     let points = KeyPoints::of(&text);
     let of_loop = of_loop();
-    let comment = of_loop.as_ref().map_or(session, |of_it| &*of_it.session);
-    let short: String = comment.chars().take(SESSION_CHARS).collect();
+    let id = request.session_id.as_deref();
+    let of_comment = of_loop.as_ref().map(|of_it| &*of_it.session).or(id);
+    let short = of_comment.unwrap_or("shell").chars().take(SESSION_CHARS);
+    let short: String = short.collect();
+    // A checkpoint by hand, outside of any session. In Linear, the comment's id is made from this.
+    let shell = format!("{} {}", host(), request.project_dir.display());
+    let shell = format!("shell-{}", name_of(&shell));
+    let (session, of_comment) = (id.unwrap_or(&shell), of_comment.unwrap_or(&shell));
     let place = match &of_loop {
         Some(of_it) => format!("Iteration {}", of_it.iteration),
         None => format!("Session {short}"),
@@ -74,7 +81,11 @@ pub fn tell_checkpoint(
     };
     let queued = |what: &str, write: Write| Queued {
         v: Queued::VERSION,
-        key: format!("{session}/{}/{what}", taken.name),
+        key: match matches!(write, Write::State { .. }) {
+            // Only once: where a person has moved the issue since, it stays.
+            true => format!("{of_comment}/{issue}/{what}"),
+            false => format!("{session}/{issue}/{}/{what}", taken.name),
+        },
         at,
         order: at.0,
         dir: request.project_dir.clone(),
@@ -82,7 +93,7 @@ pub fn tell_checkpoint(
         write,
     };
     let comment = Write::Entry {
-        comment: format!("session/{comment}"),
+        comment: format!("session/{of_comment}/{issue}"),
         head: format!("{}{short}. This comment is kept up to date.", HEADS[1]),
         entry: Box::new(entry.bounded()),
     };

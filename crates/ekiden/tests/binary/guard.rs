@@ -1536,6 +1536,53 @@ fn a_checkpoint_tells_its_issue_and_the_document_what_the_tracker_says() {
     wait_until("no label", || labels().is_empty());
 }
 
+/// Within one session, and from the shells of two people.
+// shows: CHK-006, LIN-002
+#[test]
+fn what_was_done_for_one_issue_is_not_told_to_another() {
+    let server = TrackerServer::start(FakeLinear::with(&["Accounts", "Login"]));
+    let bodies = |issue: &str| -> Vec<String> {
+        let fake = server.fake();
+        let comments = fake.service.issue(issue).comments.iter();
+        let bodies = comments.map(|comment| comment.body.replace('\u{200b}', ""));
+        bodies.collect()
+    };
+    for (count, is_watched) in [(1, true), (2, false), (3, false)] {
+        let mut session = Watched::new();
+        session.environment = session
+            .environment
+            .with("EKIDEN_TRACKER_KIND", "linear")
+            .with("EKIDEN_TRACKER_STATE", "In Progress")
+            .with("EKIDEN_TRACKER_LINEAR_URL", &server.url("/graphql"))
+            .with("LINEAR_API_KEY", "key");
+        if is_watched {
+            session.uses(71).batch("ls");
+        }
+        let environment = &session.environment;
+        let checkpoint = |issue: &str, text: &str| {
+            let branch = format!("feat/{issue}");
+            environment.git(&["switch", "--quiet", "--force-create", &branch]);
+            environment.write("src/api.rs", text);
+            environment.run(&["checkpoint"]).expect(0);
+            environment.run(&["tracker", "flush"]).expect(0);
+            assert_eq!(bodies(issue).len(), count);
+        };
+        checkpoint("ANV-1", "first\n");
+        checkpoint("ANV-2", "second\n");
+        // Where a person has moved the issue since, it stays.
+        server.fake().service.issues[1].state = 0;
+        checkpoint("ANV-2", "third\n");
+        assert_eq!(server.fake().service.issue("ANV-2").state, 0);
+    }
+    for (issue, other) in [("ANV-1", "feat/ANV-2"), ("ANV-2", "feat/ANV-1")] {
+        let bodies = bodies(issue).join("\n");
+        assert!(
+            bodies.contains(&format!("feat/{issue}")) && !bodies.contains(other),
+            "{bodies}"
+        );
+    }
+}
+
 impl Watched {
     /// What the mod is answered, with the client's own figure.
     fn by_mod(&self, event: &str, percent: u64, more: &Value) -> Value {

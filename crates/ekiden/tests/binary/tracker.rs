@@ -496,6 +496,27 @@ fn a_run_that_goes_on_tells_what_the_first_could_not() {
     }
 }
 
+/// A person put it there: the pull request is under review.
+// shows: LIN-001
+#[test]
+fn a_run_that_goes_on_does_not_set_the_state_back() {
+    let server = linear(&["Five files"]);
+    let environment =
+        with_linear(Environment::new(), &server).with("EKIDEN_TRACKER_STATE", "In Progress");
+    environment.write("task.md", &items(9));
+    let run = ["run", "task.md", "--issue", "ANV-1", "--agent", "rehearsal"];
+    environment
+        .run(&[&run[..], &["-m", "1"]].concat())
+        .expect(3);
+    sent(&environment);
+    let state = || server.fake().service.issue("ANV-1").state;
+    assert_eq!(state(), 1);
+    server.fake().service.issues[0].state = 0;
+    environment.run(&["resume", "-m", "1"]).expect(3);
+    sent(&environment);
+    assert_eq!(state(), 0);
+}
+
 /// The user's key wrote ekiden's comment, so its author may be one whom the user trusts.
 // shows: TRK-07
 #[test]
@@ -544,6 +565,12 @@ fn issues_of_one_name_in_two_projects_stay_apart() {
         environment.run(&new).expect(0);
         environment.run(&[&run[..], &there].concat()).expect(0);
     }
+    let waits = environment.run(&["tracker", "status"]).expect(0).stdout;
+    let of_second = waits.matches("/second since ").count();
+    assert!(
+        of_second > 0 && of_second < waits.matches(" since ").count(),
+        "{waits}"
+    );
     drop(sending);
     environment.run(&["tracker", "flush"]).expect(0);
     sent(&environment);
@@ -814,9 +841,13 @@ fn a_pull_request_that_cannot_be_is_refused_before_the_run() {
     hint: name a new one with `--branch`; `ekiden continue` keeps using a run's branch
     ");
     insta::assert_snapshot!(said(&PULL_RUN, 66), @r"
-    error: cannot tell which repository on GitHub takes a pull request
-    hint: set `tracker.github.repo`, or `git remote add origin URL`
+    error: cannot tell which repository on GitHub takes a pull request, or where to push
+    hint: `git remote add origin URL`, and `tracker.github.repo` if it is not on GitHub
     ");
+    let set = environment.with("EKIDEN_TRACKER_GITHUB_REPO", "me/app");
+    set.git(&["remote", "remove", "origin"]);
+    let nowhere = set.run(&PULL_RUN).expect(66).stderr;
+    assert!(nowhere.contains("or where to push"), "{nowhere}");
 }
 
 /// ekiden died between its last record and the queueing.
@@ -828,9 +859,11 @@ fn a_run_that_is_over_queues_its_pull_request_again() {
         .with("EKIDEN_TRACKER_GITHUB_URL", "http://127.0.0.1:9")
         .with("EKIDEN_TRACKER_GITHUB_REPO", "me/app")
         .with("GITHUB_TOKEN", "token");
-    environment
+    let ended = environment
         .run(&[&PULL_RUN[..], &["--branch", "feat/x"]].concat())
         .expect(0);
+    let waits = "warning: the pull request does not have this work yet; `ekiden tracker status`";
+    assert!(ended.stderr.contains(waits), "{ended}");
     // The process that sends may be at work there.
     let outbox = environment.path("home/.local/state/ekiden/outbox");
     wait_until("the outbox is gone", || {
