@@ -25,7 +25,7 @@ use super::branch::full_name;
 use super::dirty::{self, Changes};
 use super::flood::{Lent, is_in};
 use super::status::{Entry, Scope, pathspecs, under_way};
-use super::{FROM_STDIN, Git, GitError};
+use super::{FROM_STDIN, Git, GitError, never};
 use ekiden_core::text::in_full;
 
 /// The trailer by which we find a commit or a merge again.
@@ -294,13 +294,8 @@ impl Committer<'_> {
             git.long(add, &FROM_STDIN, &new).await?;
         }
         let args = [message, &FROM_STDIN].concat();
-        git.long("commit --quiet --only", &args, &paths).await?;
-        // A hook may have changed files and staged them, also others. What the index says is committed.
-        let of_head = ["--no-commit-id", "HEAD", "--"];
-        let (names, top) = (git.fed(NAMES, &of_head, b"").await?, git.top().await?);
-        let reset = "--literal-pathspecs reset --quiet";
-        let _ = git.within(top).fed(reset, &FROM_STDIN, &names).await;
-        Ok(())
+        let done = git.long("commit --quiet --only", &args, &paths);
+        done.await.map(drop)
     }
 
     /// Leaves out the files that git cannot take in, such as one whose filter is not installed, if there are others.
@@ -379,12 +374,19 @@ impl Committer<'_> {
         left_out: Vec<String>,
         elsewhere: Option<String>,
     ) -> Result<Commit, GitError> {
-        let names = self.git.run(NAMES, &[commit, "--"]).await?;
-        // Its id comes before the files.
-        let mut names = names.split_terminator('\0');
+        let (git, id) = (self.git, self.git.line("rev-parse", &[commit]).await?);
+        let names = git.fed(NAMES, &["--no-commit-id", &id, "--"], b"").await?;
+        // The index may lack what is committed: a hook changed and staged files, also others, or git was killed after
+        // it moved HEAD. Without names, git would reset the whole index.
+        if !names.is_empty() {
+            let all = git.within(git.top().await?).until(never());
+            let reset = "--literal-pathspecs reset --quiet";
+            let _ = all.long(reset, &FROM_STDIN, &names).await;
+        }
+        let files = names.iter().filter(|byte| **byte == 0).count();
         Ok(Commit::Made {
-            id: names.next().unwrap_or(commit).to_owned(),
-            files: u32::try_from(names.count()).unwrap_or(u32::MAX),
+            id,
+            files: u32::try_from(files).unwrap_or(u32::MAX),
             elsewhere,
             left_out,
         })
