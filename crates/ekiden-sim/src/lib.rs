@@ -75,6 +75,8 @@ pub enum Fault {
     Io,
     /// The file system has become read-only.
     ReadOnly,
+    /// Another user owns the place now.
+    NotPermitted,
 }
 
 impl Fault {
@@ -83,6 +85,7 @@ impl Fault {
             Self::DiskFull => io::ErrorKind::StorageFull,
             Self::Io => io::ErrorKind::Other,
             Self::ReadOnly => io::ErrorKind::ReadOnlyFilesystem,
+            Self::NotPermitted => io::ErrorKind::PermissionDenied,
         })
     }
 }

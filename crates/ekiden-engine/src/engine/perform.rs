@@ -244,11 +244,13 @@ impl<R: EffectRunner> Engine<'_, R> {
         });
     }
 
-    /// The run continues without a file that cannot be published. On a full disk it ends: an agent could not write its
-    /// work or its handoff there, and each session would cost money for nothing.
-    fn unless_full(&mut self, published: Result<(), StoreError>) -> Result<(), EngineError> {
+    /// The run continues without a file that cannot be published. Where nothing can be written, it ends: an agent could
+    /// not leave its handoff there either, and each session would cost money for nothing.
+    fn unless_shut(&mut self, published: Result<(), StoreError>) -> Result<(), EngineError> {
         match published {
-            Err(StoreError::Disk(full)) if full.is_full() => Err(EngineError::Publish(full.into())),
+            Err(StoreError::Disk(shut)) if shut.needs_person() => {
+                Err(EngineError::Publish(shut.into()))
+            }
             other => {
                 self.warn_if_failed(other);
                 Ok(())
@@ -275,8 +277,8 @@ impl<R: EffectRunner> Engine<'_, R> {
         let texts = self.files.publish(relay, durably);
         let list = self.files.publish_list(relay);
         let is_published = texts.is_ok();
-        self.unless_full(texts)?;
-        self.unless_full(list)?;
+        self.unless_shut(texts)?;
+        self.unless_shut(list)?;
         Ok(is_published)
     }
 }

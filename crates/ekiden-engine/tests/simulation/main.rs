@@ -253,11 +253,16 @@ fn a_disk_that_refuses() {
     live_on(&undisturbed, &Rc::default(), &scenario).expect("an undisturbed run");
     let mut stopped = 0;
     let mut published = Vec::new();
-    for fault in [Fault::DiskFull, Fault::Io, Fault::ReadOnly] {
+    for fault in [
+        Fault::DiskFull,
+        Fault::NotPermitted,
+        Fault::Io,
+        Fault::ReadOnly,
+    ] {
         for op in begun..=undisturbed.ops() {
             let disk = Arc::new(machine(&scenario));
             match fault {
-                Fault::DiskFull | Fault::Io => disk.fail_at(op, fault),
+                Fault::DiskFull | Fault::NotPermitted | Fault::Io => disk.fail_at(op, fault),
                 Fault::ReadOnly => disk.fail_from(op, fault),
             }
             let world = Rc::new(RefCell::new(World::default()));
@@ -273,8 +278,10 @@ fn a_disk_that_refuses() {
     }
     println!("{stopped} runs were stopped by the disk");
     assert!(stopped > 100, "only {stopped} were stopped");
-    let full = published.contains(&Fault::DiskFull);
-    assert!(full, "sessions begin on a full disk");
+    for shut in [Fault::DiskFull, Fault::NotPermitted, Fault::ReadOnly] {
+        let stops = published.contains(&shut);
+        assert!(stops, "sessions begin on a disk that refuses: {shut:?}");
+    }
     let failing = published.contains(&Fault::Io);
     assert!(!failing, "a published file stopped a run");
 }

@@ -125,6 +125,12 @@ impl DiskError {
         self.has_kind(io::ErrorKind::StorageFull) || self.has_kind(io::ErrorKind::QuotaExceeded)
     }
 
+    /// Nothing can be written there until a person has made room or given the permission.
+    pub fn needs_person(&self) -> bool {
+        let is_read_only = self.has_kind(io::ErrorKind::ReadOnlyFilesystem);
+        self.is_full() || self.is_not_permitted() || is_read_only
+    }
+
     /// What a person can do about it, if the error itself does not say.
     pub fn hint(&self) -> Option<&'static str> {
         let is_blocked = self.has_kind(io::ErrorKind::NotADirectory)

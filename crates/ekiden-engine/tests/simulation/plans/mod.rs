@@ -381,7 +381,7 @@ fn a_disk_that_refuses_a_plan() {
         for op in begun..=undisturbed.ops() {
             let disk = Arc::new(empty_machine());
             match fault {
-                Fault::DiskFull | Fault::Io => disk.fail_at(op, fault),
+                Fault::DiskFull | Fault::Io | Fault::NotPermitted => disk.fail_at(op, fault),
                 Fault::ReadOnly => disk.fail_from(op, fault),
             }
             let world = Rc::new(RefCell::new(PlanWorld::default()));
