@@ -28,6 +28,8 @@ pub enum UnfinishedTask {
     SamePlan,
     /// A plan from the same manifest, which has changed since.
     EditedPlan,
+    /// All of the same plan is done, and its work is only on the run's own branch.
+    Undelivered,
     Another,
     /// What the new run would do is not known yet.
     Unknown,

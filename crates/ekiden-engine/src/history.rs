@@ -29,6 +29,7 @@ use crate::journal::Journal;
 pub use crate::journal::RunSummary;
 use crate::session_archive::{Part, SessionArchive};
 use crate::workspace::Workspace;
+use crate::worktrees::check::is_apart;
 
 /// A run that began so much later than now is from the future; less may be this clock's fault.
 const CLOCK_SLACK: Millis = Millis::from_secs(24 * 60 * 60);
@@ -270,6 +271,7 @@ pub fn holder(workspace: &Workspace) -> Option<Holder> {
 }
 
 /// Fails if another run here prevents a new one from beginning. What the new one does may not be known yet.
+/// May start a runtime, so it panics if called within one.
 pub fn check_unfinished(
     workspace: &Workspace,
     wanted: Option<&Manifest>,
@@ -278,21 +280,34 @@ pub fn check_unfinished(
     if holder.is_some() {
         return Err(EngineError::Held { holder });
     }
-    let state = open(workspace)?;
-    state.map_or(Ok(()), |state| {
-        refuse_unfinished(&state, workspace.worktree(), wanted)
-    })
+    let Some(state) = open(workspace)? else {
+        return Ok(());
+    };
+    let newest = refuse_unfinished(&state, workspace.worktree(), wanted)?;
+    let newest = newest.filter(|run| !run.outcome().is_none_or(Outcome::is_delivered));
+    let Some((run, wanted)) = newest.as_ref().zip(wanted) else {
+        return Ok(());
+    };
+    let id = run.header().run.clone();
+    if unfinished_task(run, wanted) == UnfinishedTask::SamePlan && is_apart(workspace, &id)? {
+        return Err(EngineError::Unfinished {
+            run: id,
+            asks: false,
+            task: UnfinishedTask::Undelivered,
+        });
+    }
+    Ok(())
 }
 
-/// Fails if an unfinished run is here, or an unreadable one, since it may be unfinished.
+/// Fails if an unfinished run is here, or an unreadable one, since it may be unfinished. Returns the newest run.
 pub(crate) fn refuse_unfinished(
     state: &StateDir,
     worktree: Option<&str>,
     wanted: Option<&Manifest>,
-) -> Result<(), EngineError> {
+) -> Result<Option<Run>, EngineError> {
     // A new run supersedes what came before it, so only the newest can be unfinished.
     let Some(newest) = listed(state, worktree)?.pop() else {
-        return Ok(());
+        return Ok(None);
     };
     let in_the_way = |cause| EngineError::UnreadableInTheWay {
         run: newest.run.clone(),
@@ -303,7 +318,7 @@ pub(crate) fn refuse_unfinished(
     }
     let last = RunSummary::read(state, &newest.run, |_, _| {}).map_err(in_the_way)?;
     if last.run.outcome().is_some_and(Outcome::is_final) {
-        return Ok(());
+        return Ok(Some(last.run));
     }
     Err(EngineError::Unfinished {
         run: newest.run,

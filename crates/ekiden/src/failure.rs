@@ -260,7 +260,7 @@ fn not_running(run: &RunId, outcome: &Option<Box<Outcome>>, ended: usize) -> Fai
     let (why, hint) = match outcome.as_deref() {
         None => ("ekiden was killed", resume),
         Some(Outcome::Undelivered { .. }) => (
-            "it is complete, but its work is not on your branch",
+            "it is complete, but was not delivered",
             format!("`ekiden log {run}` ends with the command that brings it there"),
         ),
         Some(outcome) if outcome.is_complete() => {
@@ -324,6 +324,12 @@ fn unfinished(run: &str, task: UnfinishedTask, asks: bool) -> Failure {
         UnfinishedTask::EditedPlan => (Exit::Unfinished, " of this plan"),
         UnfinishedTask::Another => (Exit::Unfinished, " of another task"),
         UnfinishedTask::Unknown => (Exit::Unfinished, ""),
+        UnfinishedTask::Undelivered => {
+            let text = format!("run {run} has done this plan, and its work is not on your branch");
+            return Failure::new(Exit::Undelivered, text)
+                .hint("`ekiden status` names the command that brings it there")
+                .hint("`--new` does all of it again");
+        }
     };
     let text = format!("a run{of} is unfinished here: {run}");
     if task == UnfinishedTask::EditedPlan {

@@ -5,11 +5,13 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use ekiden_agent::keeper;
+use ekiden_core::ids::RunId;
 use ekiden_core::manifest::{Isolation, Manifest};
 
 use super::setup::{self, COPIES_MAX};
 use crate::error::EngineError;
-use crate::git::Git;
+use crate::git::branch::full_name;
+use crate::git::{Git, GitError};
 use crate::globs;
 use crate::paths::BRANCHES;
 use crate::runtime::{runtime, system};
@@ -33,6 +35,14 @@ pub fn check_git(workspace: &Workspace, manifest: &Manifest) -> Result<(), Engin
 /// The part that is the same for every plan. Starts a runtime, too.
 pub fn check_any(workspace: &Workspace) -> Result<(), EngineError> {
     runtime()?.block_on(check_repository(&git(workspace)?))
+}
+
+/// Whether the branch of a plan's run has commits that are not on the one that is checked out. Starts a runtime, too.
+pub(crate) fn is_apart(workspace: &Workspace, run: &RunId) -> Result<bool, EngineError> {
+    let (git, branch) = (git(workspace)?, full_name(&format!("{BRANCHES}/{run}")));
+    let args = [&branch[..], "HEAD"];
+    let asked = runtime()?.block_on(git.run("merge-base --is-ancestor", &args));
+    Ok(matches!(asked, Err(GitError::Failed { code: 1, .. })))
 }
 
 fn git(workspace: &Workspace) -> Result<Git, EngineError> {

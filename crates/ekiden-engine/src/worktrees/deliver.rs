@@ -150,19 +150,14 @@ fn bring(
     // We do not know a name that is not UTF-8, so we cannot give it to a shell.
     let is_known = |path: &PathBuf| !path.to_string_lossy().contains(char::REPLACEMENT_CHARACTER);
     let fits = aside.len() <= ASIDE_MAX && aside.iter().all(is_known);
-    let stash = match (fits, has_changes) {
-        (true, true) => Some("git stash"),
-        (true, false) => None,
-        (false, _) => Some("git stash --include-untracked"),
-    };
+    let stash = (!fits).then(|| "git stash --include-untracked".to_owned());
     let aside = aside.iter().filter(|_| fits).map(|path| set_aside(path));
     let switch = switch.map(|branch| format!("git switch {}", shell_word(branch)));
-    let pop = (fits && has_changes).then(|| "git stash pop".to_owned());
-    let steps = stash.map(str::to_owned).into_iter().chain(aside);
-    let steps = steps
-        .chain(switch)
-        .chain([format!("git merge {integration}")]);
-    steps.chain(pop).collect::<Vec<String>>().join(" && ")
+    // The command may be typed later, when there are no changes: a `git stash pop` would take an older entry.
+    let autostash = if has_changes { "--autostash " } else { "" };
+    let merge = format!("git merge {autostash}{integration}");
+    let steps = stash.into_iter().chain(aside).chain(switch);
+    steps.chain([merge]).collect::<Vec<String>>().join(" && ")
 }
 
 fn has_changes(status: &Status) -> bool {

@@ -79,7 +79,7 @@ fn exit_codes() {
     text.push_str(
         "\nWhere an unfinished run is in the way of `ekiden run`, the code tells whose it is: 3 if it has the same task (by hash), so \
          that `ekiden\nresume` does just what was asked for; 1 if it has another, or for `ekiden execute` the same plan from a \
-         manifest that has changed since.\n",
+         manifest that has changed since; 5 if that plan is done, and its work is not on your branch.\n",
     );
     expect_file!["../../../../docs/exit-codes.md"].assert_eq(&text);
 }

@@ -367,7 +367,7 @@ pub fn word(outcome: &Outcome) -> (Tone, &'static str) {
     match Exit::of(outcome) {
         Exit::Done => (Tone::Done, "complete"),
         Exit::Blocked => (Tone::Attention, "blocked"),
-        Exit::Undelivered => (Tone::Attention, "complete, not on your branch"),
+        Exit::Undelivered => (Tone::Attention, "complete, not delivered"),
         Exit::StoppedEarly | Exit::Signal(_) => (Tone::Attention, "stopped"),
         Exit::Unfinished
         | Exit::Usage

@@ -294,9 +294,39 @@ fn the_last_line_brings_what_was_not_delivered() {
     way("echo mine > mine; git add mine; git commit -qm mine");
     let both = way("echo mine > mine; git add mine; git commit -qm mine; echo mine > made");
     assert_eq!(both.read("made.before-merge"), "mine\n");
-    let changed = way("echo '# mine' >> plan.toml");
+    let old = "echo '# old' >> plan.toml; git stash -q";
+    let changed = way(&format!("{old}; echo '# mine' >> plan.toml"));
     assert!(changed.read("plan.toml").ends_with("# mine\n"));
+    // Typed again later, it brings nothing out of the stash.
+    changed.commit_all();
+    let status = changed.run(&["status"]).stdout;
+    let last = status.lines().last().unwrap();
+    changed.shell(last.trim_start_matches("next").trim());
+    assert_eq!(changed.git(&["stash", "list"]).lines().count(), 1, "{last}");
     way("git switch -qc other; echo mine > made");
+}
+
+// shows: PLN-26, RUN-12
+#[test]
+fn a_plan_that_is_done_and_not_delivered_is_not_done_again() {
+    let environment = repository();
+    let line = format!(
+        "echo made > made; cd {}; test -e mine || {{ touch mine; git add mine; git commit -qm mine; }}",
+        environment.dir().display()
+    );
+    environment.write("plan.toml", &plan(&[stage("A", "", &line, "test -s made")]));
+    environment.commit_all();
+    let said = environment.run(&EXECUTE).expect(5);
+    insta::assert_snapshot!(environment.told(&EXECUTE), @r"
+    --- standard error
+    error: run RUN has done this plan, and its work is not on your branch
+    hint: `ekiden status` names the command that brings it there
+    hint: `--new` does all of it again
+    --- exit code 5
+    ");
+    let last = said.stdout.lines().last().unwrap();
+    environment.shell(last.trim_start_matches("next").trim());
+    environment.run(&EXECUTE).expect(0);
 }
 
 // shows: PLN-26

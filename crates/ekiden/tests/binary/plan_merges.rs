@@ -640,11 +640,11 @@ fn the_last_line_works_after_the_branch_was_renamed_and_status_repeats_it() {
     let command = command.trim_start_matches("next").trim();
     let told = fixture.environment.run(&["status"]).stdout;
     assert!(
-        told.contains("not on your branch") && told.contains(command),
+        told.contains("complete, not delivered") && told.contains(command),
         "{told}"
     );
     let json = fixture.environment.run(&["status", "--json"]).stdout;
-    let state = r#""state":"complete_not_on_your_branch""#;
+    let state = r#""state":"complete_not_delivered""#;
     assert!(json.contains(state), "{json}");
     fixture.environment.shell(command);
     fixture.environment.git(&["show", "trunk:a.txt"]);
