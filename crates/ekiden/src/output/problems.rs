@@ -79,7 +79,7 @@ pub fn line(timeline: &Timeline, of: Option<&StageId>) -> Option<Line> {
     if !limits.sessions.is_empty() {
         let waited = phrase::duration(limits.waited);
         let times = phrase::count(limits.times, "time");
-        parts.push(format!("waited {waited} for limits ({times})"));
+        parts.push(format!("limits for {waited} ({times})"));
     }
     if parts.is_empty() {
         return None;

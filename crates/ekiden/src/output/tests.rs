@@ -540,7 +540,7 @@ fn waits_crashes_and_rescues_are_told() {
           61% 122k  stopped after 14m · 38 tool calls · $1.84
 
         stopped (130): at once, as you asked · 2 sessions · 5h 43m, of which 4h 46m waiting · $7.36
-        problems   1 crash (session 1), 1 rescue (1), waited 4h 46m for limits (1 time)
+        problems   1 crash (session 1), 1 rescue (1), limits for 4h 46m (1 time)
         to continue:  ekiden resume"#]].assert_eq(&scenario.text());
 }
 
@@ -558,7 +558,7 @@ fn a_wait_that_has_just_begun_has_not_been_waited_for() {
         problems::line(timeline, None).unwrap().plain()
     };
     let told = problems(&scenario);
-    assert_eq!(told, "problems   waited 0s for limits (1 time)");
+    assert_eq!(told, "problems   limits for 0s (1 time)");
     scenario.pass(90);
     scenario.event(Event::Steered(Steered {
         message: "a".to_owned().try_into().unwrap(),
@@ -566,7 +566,7 @@ fn a_wait_that_has_just_begun_has_not_been_waited_for() {
         steering: Steering::Pause,
     }));
     let told = problems(&scenario);
-    assert_eq!(told, "problems   waited 1m 30s for limits (1 time)");
+    assert_eq!(told, "problems   limits for 1m 30s (1 time)");
 }
 
 // shows: UIX-03
