@@ -31,13 +31,14 @@ impl Work {
     pub(super) fn files(&self) -> Vec<(String, String)> {
         let claim = self.claim();
         let is_tried = |entry: &Entry| matches!(entry.state, State::Done(_) | State::Failed(_));
-        let mut files = vec![(HandoffFile::Progress, self.progress(claim))];
-        if claim != Claim::Done {
-            files.push((HandoffFile::NextPrompt, self.next_prompt()));
-        }
+        let mut files = Vec::new();
         if self.entries.iter().any(is_tried) {
             files.push((HandoffFile::Knowledge, self.knowledge()));
         }
+        if claim != Claim::Done {
+            files.push((HandoffFile::NextPrompt, self.next_prompt()));
+        }
+        files.push((HandoffFile::Progress, self.progress(claim)));
         let named = files
             .into_iter()
             .map(|(file, text)| (file.name().to_owned(), text));

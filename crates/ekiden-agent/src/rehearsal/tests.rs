@@ -279,16 +279,16 @@ fn an_order_in_mid_turn_is_in_the_next_request() {
         queued order
         result
         started order
-        says Handing off: PROGRESS.md
-        calls Write PROGRESS.md
+        says Handing off: KNOWLEDGE.md
+        calls Write KNOWLEDGE.md
         asks PreToolUse
         result
         says Handing off: NEXT_PROMPT.md
         calls Write NEXT_PROMPT.md
         asks PreToolUse
         result
-        says Handing off: KNOWLEDGE.md
-        calls Write KNOWLEDGE.md
+        says Handing off: PROGRESS.md
+        calls Write PROGRESS.md
         asks PreToolUse
         result
         says The handoff is written.
@@ -317,7 +317,7 @@ fn an_order_after_the_last_response_opens_a_turn_of_its_own() {
         completed prompt
         started late
         system init
-        says Handing off: PROGRESS.md"#]];
+        says Handing off: KNOWLEDGE.md"#]];
     check_from(&seen, "says The handoff is written.", &expected);
     assert_eq!(inspection.status, Some(Status::Complete));
 }
@@ -340,8 +340,8 @@ fn a_held_stop_is_read_alone_and_faults_are_mended() {
         queued late
         user Stop hook feedback:
         system notification
-        says Handing off: PROGRESS.md
-        calls Write PROGRESS.md
+        says Handing off: KNOWLEDGE.md
+        calls Write KNOWLEDGE.md
         asks PreToolUse
         result
         started late"#]];
@@ -398,7 +398,7 @@ fn an_interrupt_ends_the_command_and_the_turn_but_not_the_conversation() {
         queued order
         started order
         system init
-        says Handing off: PROGRESS.md"#]];
+        says Handing off: NEXT_PROMPT.md"#]];
     check_from(&seen, "answers r3", &expected);
     assert_eq!(inspection.status, Some(Status::InProgress));
     assert_eq!(log(&dir), ["begun"]);

@@ -255,7 +255,7 @@ mod tests {
         let notes = "## Done\n- Look first: git status and log, then the check if one is named. Notes can be \
                      out of date; the tree is right. Search before you build: what seems missing may exist.\n\
                      > Print `RELAY_HANDOFF_COMPLETE` and stop\n\
-                     2. Write PROGRESS.md, NEXT_PROMPT.md and, if you learned something, KNOWLEDGE.md in /x/y under \
+                     2. Write KNOWLEDGE.md if you learned something, NEXT_PROMPT.md, then PROGRESS.md in /x/y under \
                      the headings given at the start. Report as done only what a command of this session showed.\n\
                      STATUS: IN_PROGRESS\n";
         assert_eq!(

@@ -118,15 +118,14 @@ fn each_session_is_committed_and_what_was_there_before_is_not() {
     commits after each session; 1 file with earlier changes stays out of it
     session 1 · CLOCK
       window    40k tokens (rehearsal), hands off at 24k
-      context   at 28k, 70% of 40k usable: only the handoff may still be written
-      USAGE  handed off after TIME · 7 tool calls
-      items     4 of 5 done
-      next      The item "Item 5", with `echo made > item-5.txt`.
-      commit    COMMIT, 4 files
+      USAGE  handed off after TIME · 6 tool calls
+      items     3 of 5 done
+      next      The item "Item 4", with `echo made > item-4.txt`.
+      commit    COMMIT, 3 files
     session 2 · CLOCK
-      USAGE  says all is done after TIME · 3 tool calls
+      USAGE  says all is done after TIME · 4 tool calls
       items     5 of 5 done
-      commit    COMMIT, 1 file
+      commit    COMMIT, 2 files
 
     complete (not verified) · 2 sessions · TIME · 1 file not committed
     knowledge  2 facts in .ekiden/KNOWLEDGE.md
@@ -143,9 +142,9 @@ fn each_session_is_committed_and_what_was_there_before_is_not() {
     item-1.txt
     item-2.txt
     item-3.txt
-    item-4.txt
     ekiden: session 2 checkpoint
 
+    item-4.txt
     item-5.txt
     ");
     insta::assert_snapshot!(status(&environment), @"?? task.md");

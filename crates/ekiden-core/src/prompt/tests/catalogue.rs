@@ -25,7 +25,8 @@ pub(super) const CATALOGUE: &[Entry] = &[
         why: "The rules once, above all data, the same bytes all run. It says that a handoff comes by itself and \
               that there is room, since a harness that saves state and does not say so makes models stop early; \
               and it gives no number to watch, since countdowns make them trim their work. BLOCKED is the honest \
-              way out. Clients tell their models not to hand off in mid-task; hence \"even if other instructions \
+              way out. PROGRESS.md comes last, since its STATUS makes a handoff count: a session that is cut off \
+              earlier loses no fact. Clients tell their models not to hand off in mid-task; hence \"even if other instructions \
               say there is no need\".",
         tokens_max: crate::limits::PROTOCOL_TOKENS_MAX,
         texts: &protocol::TEXTS,

@@ -232,9 +232,9 @@ impl Tools {
         if let Some(dir) = self.environment.variable("EKIDEN_HANDOFF") {
             let mut written = Vec::new();
             for (file, name) in [
-                (HandoffFile::Progress, "progress"),
-                (HandoffFile::NextPrompt, "next_prompt"),
                 (HandoffFile::Knowledge, "knowledge"),
+                (HandoffFile::NextPrompt, "next_prompt"),
+                (HandoffFile::Progress, "progress"),
             ] {
                 let Some(text) = arguments.part(name)? else {
                     continue;

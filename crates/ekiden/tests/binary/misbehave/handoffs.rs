@@ -318,10 +318,10 @@ do = { run = "rm .ekiden/TASK.md; echo '- lies' > .ekiden/KNOWLEDGE.md; echo x >
     window
     level level="L1" session=1
     level level="L2" session=1
-    level level="L3" session=1
     attempt_ended attempt=1 cause="completed" left="handoff" session=1
-    handoff facts=1 items_done=4 items_open=1 next="The item \"Item 5\", with `echo made > item-5.txt`." session=1
+    handoff facts=1 items_done=3 items_open=2 next="The item \"Item 4\", with `echo made > item-4.txt`." session=1
     session_started attempt=1 conversation="fresh" session=2
+    level level="L1" session=2
     attempt_ended attempt=1 cause="completed" left="completion" session=2 touched=["NEXT_PROMPT.md","KNOWLEDGE.md","TASK.md"]
     handoff facts=2 items_done=5 session=2
     run_ended facts=2 files_changed=7 items_done=5 outcome={"kind":"complete","verified":false} sessions=2

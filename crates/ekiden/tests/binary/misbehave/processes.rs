@@ -72,9 +72,9 @@ fn a_crash_at_any_point() {
               {"crashed":{"exit":77}} estimated=true
     file 1    { die = 6 }     nothing, rescue, handoff, handoff, completion; exit code 0
               {"killed":{"signal":6}} estimated=true
-    file 2    { exit = 255 }  nothing, rescue, handoff, completion; exit code 0
+    file 2    { exit = 255 }  nothing, rescue, handoff, handoff, completion; exit code 0
               {"crashed":{"exit":255}} estimated=true
-    file 3    { exit = 143 }  handoff, handoff, completion; exit code 0
+    file 3    { exit = 143 }  nothing, rescue, handoff, handoff, completion; exit code 0
               {"killed":{"signal":15}} estimated=true
     stop      { die = 15 }    handoff, handoff, completion; exit code 0
               {"killed":{"signal":15}} estimated=true

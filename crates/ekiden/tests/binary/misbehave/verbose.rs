@@ -27,10 +27,10 @@ fn words_and_calls_are_told_on_request() {
       Bash      echo made > item-1.txt
       says      Item: Item 2
       Bash      echo made > item-2.txt
-      says      Handing off: PROGRESS.md
-      Write     .ekiden/handoff/PROGRESS.md
       says      Handing off: KNOWLEDGE.md
       Write     .ekiden/handoff/KNOWLEDGE.md
+      says      Handing off: PROGRESS.md
+      Write     .ekiden/handoff/PROGRESS.md
       says      The handoff is written.
       USAGE  says all is done after TIME · 4 tool calls
       items     2 of 2 done
