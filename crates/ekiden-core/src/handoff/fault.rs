@@ -67,7 +67,9 @@ pub enum FaultKind {
     #[error("no heading \"## Core Knowledge\" or \"## Session Log\". Put the text under one.")]
     NoHeading,
     /// The old words of a correction are those of no fact, or of several.
-    #[error("\"{words}\" names no fact, or several. Quote words that only the wrong fact has.")]
+    #[error(
+        "\"{words}\" names no fact, or several, or no new fact follows. Quote words that only the wrong fact has."
+    )]
     CorrectsNothing { words: String },
 }
 

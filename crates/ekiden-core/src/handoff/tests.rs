@@ -399,7 +399,7 @@ fn each_fault_has_file_place_and_remedy_and_doing_what_it_says_removes_it() {
         AskedOnce NEXT_PROMPT.md: only 89 characters. Write at least 200, enough for a stranger to continue.
         AskedOnce NEXT_PROMPT.md: 13186 characters long. Keep it under 10000 and point to files.
         Mended NEXT_PROMPT.md: it copies ekiden's own texts (lines: 1). Leave them out; ekiden adds them itself.
-        AskedOnce KNOWLEDGE.md: "the port is" names no fact, or several. Quote words that only the wrong fact has.
+        AskedOnce KNOWLEDGE.md: "the port is" names no fact, or several, or no new fact follows. Quote words that only the wrong fact has.
         AskedOnce KNOWLEDGE.md: no heading "## Core Knowledge" or "## Session Log". Put the text under one.
         AskedOnce KNOWLEDGE.md: it was binary data, and was set aside. Write it again as plain UTF-8 Markdown.
     "###]].assert_eq(&told);

@@ -35,7 +35,17 @@ impl Facts {
 
     pub(super) fn remove(&mut self, index: usize) -> Fact {
         let fact = self.facts.remove(index);
-        *self = std::mem::take(&mut self.facts).into_iter().collect();
+        self.marked.remove(index);
+        // A person may have written it twice.
+        if !self
+            .iter()
+            .any(|kept| says_the_same(&kept.text, &fact.text))
+        {
+            self.known.remove(&normal(&fact.text));
+        }
+        self.text.clear();
+        let text = &mut self.text;
+        self.facts.iter().for_each(|fact| fact.render_to(text));
         fact
     }
 

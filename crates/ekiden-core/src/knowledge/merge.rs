@@ -13,10 +13,11 @@ impl Knowledge {
         let before = self.archived.len();
         let mut added = 0;
         for new in &new.core {
+            let mut fact = new.fact.clone();
             if self.archived.len() < before + CORRECTIONS_MAX {
-                self.correct(new, session);
+                fact.pinned |= self.correct(new, session);
             }
-            added += usize::from(self.add(&new.fact));
+            added += usize::from(self.add(&fact));
         }
         if !new.log.is_empty() {
             self.log.push(LogEntry {
@@ -65,17 +66,21 @@ impl Knowledge {
         is_new
     }
 
-    /// Removes the fact that a new one corrects, unless they say the same.
-    fn correct(&mut self, new: &NewFact, session: u32) {
+    /// Removes the fact that a new one corrects, unless they say the same. Returns whether it was pinned.
+    fn correct(&mut self, new: &NewFact, session: u32) -> bool {
         let named = new.corrects.as_ref().and_then(|words| self.named(words));
-        let Some(index) = named else { return };
-        if !says_the_same(&self.core[index].text, &new.fact.text) {
-            self.archived.push(Corrected {
-                old: self.core.remove(index),
-                new: new.fact.text.clone(),
-                session,
-            });
-        }
+        let is_other = |index: &usize| !says_the_same(&self.core[*index].text, &new.fact.text);
+        let Some(index) = named.filter(is_other) else {
+            return false;
+        };
+        let old = self.core.remove(index);
+        let pinned = old.pinned;
+        self.archived.push(Corrected {
+            old,
+            new: new.fact.text.clone(),
+            session,
+        });
+        pinned
     }
 
     /// The first correction that would take nothing out: its old words, or its text without readable ones.

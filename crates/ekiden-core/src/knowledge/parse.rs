@@ -77,7 +77,10 @@ pub(super) fn correction(text: &str) -> Option<(&str, &str)> {
         // Emphasis that ends here has a blank behind it.
         let ended = new.trim_start_matches(EMPHASIS);
         let new = if ended.starts_with(' ') { ended } else { new };
-        Some((inner[..at].trim(), new.trim()))
+        let old = inner[..at].trim();
+        // A prompt shows this word, which is not part of the fact.
+        let old = strip_word(old, "pinned:").map_or(old, str::trim);
+        Some((old, new.trim()))
     })
 }
 

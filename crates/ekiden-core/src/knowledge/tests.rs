@@ -85,6 +85,25 @@ fn a_correction_takes_the_one_old_fact_out() {
 
 // shows: REL-16
 #[test]
+fn a_pinned_fact_is_corrected_in_the_words_of_the_prompt_and_stays_pinned() {
+    let mut knowledge = known(&["tests take long", "pinned: the port is 8080", "it is open"]);
+    merge(
+        &mut knowledge,
+        3,
+        "## Core Knowledge\n- corrects \"pinned: The port is 8080.\": the port is 9090\n",
+    );
+    assert_eq!(
+        texts(&knowledge),
+        ["tests take long", "it is open", "the port is 9090"]
+    );
+    assert!(knowledge.core[2].pinned);
+    // What is kept ready for prompts is the same as if it were made anew.
+    let anew: Facts = knowledge.core.iter().cloned().collect();
+    assert_eq!(knowledge.core, anew);
+}
+
+// shows: REL-16
+#[test]
 fn a_correction_in_other_marks_takes_the_old_fact_out_too() {
     for correction in [
         "**corrects \"tests need TZ=Europe\"**: none is needed",
@@ -131,6 +150,10 @@ fn a_correction_that_takes_nothing_out_is_noticed() {
         (
             "- corrects \"port\": it moved",
             Some("corrects \"port\": it moved"),
+        ),
+        (
+            "- corrects \"port is 8080\":",
+            Some("corrects \"port is 8080\":"),
         ),
         ("- corrects \"port is 8080\": it moved", None),
         ("- a first try\n- corrects \"a first try\": a second", None),
