@@ -29,6 +29,8 @@ pub struct RunPaths {
     is_plan: bool,
     /// The directory in which the run's worktrees are, and nothing else.
     pub trees: Option<PathBuf>,
+    /// The file of the issue that the run works on, if it is one.
+    pub(crate) issue: Option<PathBuf>,
 }
 
 impl RunPaths {
@@ -44,6 +46,7 @@ impl RunPaths {
             run: header.run.clone(),
             is_plan: rules.is_some(),
             trees,
+            issue: None,
         }
     }
 
@@ -82,6 +85,12 @@ impl RunPaths {
     pub fn integration_tree(&self) -> Option<PathBuf> {
         let trees = self.trees.as_ref();
         trees.map(|trees| trees.join(self.run.as_str()))
+    }
+
+    /// The issue's file, from the directory in which a stage works, if it is there.
+    pub(crate) fn issue_in(&self, stage: &StageId) -> Option<String> {
+        let file = self.issue.as_ref()?.strip_prefix(self.dir(stage)).ok()?;
+        Some(file.to_str()?.to_owned())
     }
 
     pub fn branch(&self, stage: &StageId) -> String {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use ekiden_agent::address::Socket;
 use ekiden_core::event::{Continued, Event, RunResumed};
+use ekiden_core::issue::TrackerKind;
 use ekiden_core::manifest::Isolation;
 use ekiden_core::outcome::Outcome;
 use ekiden_core::run::Run;
@@ -68,6 +69,8 @@ pub struct Driving {
     pub endpoints: Vec<Endpoint>,
     /// The subject of commits, in which `{subject}` and `{issue}` stand for ekiden's own and the run's issue.
     pub commit_subject: String,
+    /// Where the project has issues in files, from the work dir.
+    pub issues_dir: String,
     /// What people said to it before this process began, except what its log already has.
     pub messages: Vec<Steered>,
 }
@@ -79,6 +82,7 @@ impl Driving {
             on_hangup: OnHangup::Continue,
             endpoints: Vec::new(),
             commit_subject: SUBJECT.to_owned(),
+            issues_dir: String::new(),
             messages: Vec::new(),
         }
     }
@@ -336,7 +340,8 @@ impl LockedWorkDir {
             observer.warn(&format!("{text}{}", self.uncopied()));
         }
         let header = journal.run().header();
-        let (paths, disk) = (self.paths(header), || Arc::clone(&self.disk));
+        let (mut paths, disk) = (self.paths(header), || Arc::clone(&self.disk));
+        paths.issue = self.issue_file(header, driving);
         let files = RunFiles::new(disk(), paths.clone())?;
         let (sender, inputs) = mpsc::channel(INPUTS_MAX);
         let (run, mut worktrees) = (header.run.clone(), self.worktrees(header));
@@ -358,6 +363,17 @@ impl LockedWorkDir {
         runner.hides_keys = has_issue;
         let engine = Engine::new(journal, files, runner, observer);
         Ok((engine, inputs, socket))
+    }
+
+    fn issue_file(&self, header: &RunStarted, driving: &Driving) -> Option<PathBuf> {
+        let issue = header.issue.as_ref()?;
+        let dir = match (issue.tracker, issue.repo.as_str()) {
+            (TrackerKind::Local, "") => driving.issues_dir.as_str(),
+            (TrackerKind::Local, dir) => dir,
+            (TrackerKind::Linear | TrackerKind::Github, _) => return None,
+        };
+        let dir = self.workspace.dir.join(dir).canonicalize().ok()?;
+        Some(dir.join(format!("{}.md", issue.id)))
     }
 
     /// Why links are not copied, and what that means.

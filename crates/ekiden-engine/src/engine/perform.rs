@@ -70,6 +70,8 @@ impl<R: EffectRunner> Engine<'_, R> {
                 let is_plan = self.journal.run().header().is_plan();
                 let relay = self.relay(&stage);
                 let since = relay.map_or_else(Since::default, |relay| since(relay, is_plan));
+                let issue = self.files.paths().issue_in(&stage);
+                let since = Since { issue, ..since };
                 self.runner.survey(&stage, id, since);
             }
             RelayEffect::Commit { session } => self.commit(id, &stage, session, is_repeated),
@@ -171,6 +173,7 @@ impl<R: EffectRunner> Engine<'_, R> {
         let rules = header.manifest.plan.as_ref().filter(|_| own_tree);
         let lent = rules.map(|rules| self.files.paths().lent(&rules.isolation));
         let lent = lent.unwrap_or_default();
+        let issue_file = self.files.paths().issue_in(stage);
         let job = CommitJob {
             subject: subject.unwrap_or_else(|| format!("ekiden: session {session} checkpoint")),
             declared: self.files.paths().declared(&outputs.unwrap_or_default()),
@@ -181,6 +184,7 @@ impl<R: EffectRunner> Engine<'_, R> {
                 false => header.place.branch.clone(),
             },
             issue: header.issue.as_ref().map(ToString::to_string),
+            issue_file: issue_file.and_then(|file| self.files.paths().declared(&[file]).pop()),
             agent: self.relay(stage).and_then(Relay::one_of_several),
             is_repeated,
             own_tree,
@@ -300,6 +304,7 @@ fn since(relay: &Relay, is_plan: bool) -> Since {
         first,
         items: relay.items.is_some(),
         diff: is_review,
+        issue: None,
     }
 }
 

@@ -51,6 +51,8 @@ pub struct CommitJob {
     pub branch: Option<String>,
     /// The issue that the run works on, as people name it.
     pub issue: Option<String>,
+    /// Its file, from the repository's root. ekiden writes its comment there, so it stays out.
+    pub issue_file: Option<String>,
     /// Who worked, if another agent may take over.
     pub agent: Option<String>,
     /// It was ordered before a crash, and may already have been made then.
@@ -194,6 +196,8 @@ impl Committer<'_> {
             false => Scope::Dir,
         };
         let mut changes = dirty::changes(self.git, scope, &self.job.plan, declared, lent).await?;
+        let issue = self.job.issue_file.as_ref();
+        changes.entries.retain(|it| issue != Some(&it.shown()));
         if let Some(branch) = &self.job.branch
             && changes.branch.as_ref() != Some(branch)
         {

@@ -44,11 +44,14 @@ pub(super) async fn survey(
     let mut changed = Changed::find(git, prefix).await?;
     let (dir, own) = (&workspace.dir, OwnOutput::find());
     let entries = &mut changed.status.entries;
-    entries.retain(|entry| !own.is(&dir.join(from_dir(prefix, entry))));
+    entries.retain(|entry| {
+        let path = from_dir(prefix, entry);
+        !own.is(&dir.join(&path)) && since.issue.as_ref() != Some(&path)
+    });
     // Git may ignore all that is in it.
     let is_blank = changed.tree.is_none() && changed.status.entries.is_empty();
     let walked = match is_blank {
-        true => walk::survey(workspace.clone()).await.ok(),
+        true => walk::survey(workspace.clone(), since).await.ok(),
         false => None,
     };
     let (tree, substance) = match walked {
@@ -141,6 +144,19 @@ fn from_dir(prefix: &str, entry: &Entry) -> String {
     path.trim_start_matches('/').to_owned()
 }
 
+/// A pathspec that leaves out what ekiden writes in the work dir, besides `.ekiden/`.
+fn own(since: &Since) -> String {
+    format!(
+        ":(exclude,literal){}",
+        since.issue.as_deref().unwrap_or(".ekiden")
+    )
+}
+
+/// Arguments that compare commits in the work dir, without ekiden's own files.
+fn of_dir<'a>(commits: &[&'a str], own: &'a str) -> Vec<&'a str> {
+    [commits, &["--", ".", ":(exclude).ekiden", own]].concat()
+}
+
 pub(super) fn line(entry: &Entry) -> String {
     format!("{} {}", entry.code, entry.shown())
 }
@@ -192,24 +208,24 @@ async fn committed(git: &Git, since: &Since, changed: &Changed) -> Vec<String> {
     let Some(last) = earlier(&since.last, changed) else {
         return Vec::new();
     };
-    let args = [last, "HEAD", "--", ".", ":(exclude).ekiden"];
-    let names = git.run(NAMES, &args).await;
+    let own = own(since);
+    let names = git.run(NAMES, &of_dir(&[last, "HEAD"], &own)).await;
     names
         .map(|text| bounded(&text.replace('\t', " ")))
         .unwrap_or_default()
 }
 
 async fn diff_stat(git: &Git, since: &Since, changed: &Changed) -> Result<Vec<String>, GitError> {
-    let paths = ["--", ".", ":(exclude).ekiden"];
+    let own = own(since);
     if let Some(base) = earlier(&since.base, changed)
-        && let Ok(text) = git.run(DIFF_STAT, &[&[base][..], &paths].concat()).await
+        && let Ok(text) = git.run(DIFF_STAT, &of_dir(&[base], &own)).await
     {
         return Ok(bounded(&text));
     }
     if changed.status.head.is_none() || !changed.status.has_tracked() {
         return Ok(Vec::new());
     }
-    let text = git.run(DIFF_STAT, &[&["HEAD"][..], &paths].concat()).await;
+    let text = git.run(DIFF_STAT, &of_dir(&["HEAD"], &own)).await;
     Ok(bounded(&text?))
 }
 
@@ -236,7 +252,8 @@ async fn weakened(
     if is_first && !changed.status.has_tracked() && new.is_empty() {
         return Ok(Vec::new());
     }
-    let all = [first, "--", ".", ":(exclude).ekiden"];
+    let own = own(since);
+    let all = of_dir(&[first], &own);
     let names = git.run(CHANGED_NAMES, &all).await?;
     let names = names.split_terminator('\0');
     let tests = names.filter(|path| may_hold_tests(path));
@@ -264,7 +281,8 @@ async fn diff(git: &Git, dir: &Path, since: &Since, changed: &Changed) -> String
     let base = since.base.as_deref().or(changed.status.head.as_deref());
     let (mut all, mut diff) = (String::new(), String::new());
     if let Some(base) = base {
-        let paths = [base, "--", ".", ":(exclude).ekiden"];
+        let own = own(since);
+        let paths = of_dir(&[base], &own);
         let names = git.run(NAMES, &paths).await.unwrap_or_default();
         all = names.replace('\t', " ");
         diff = git.beginning(WHOLE_DIFF, &paths).await.unwrap_or_default();

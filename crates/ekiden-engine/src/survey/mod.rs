@@ -72,6 +72,8 @@ pub struct Since {
     pub items: bool,
     /// A reviewer will read all changes.
     pub diff: bool,
+    /// The file of the run's issue, from the work dir. ekiden writes its comment there, so it is left out.
+    pub issue: Option<String>,
 }
 
 /// Looks at the work tree. If dropped before it is done, it ends what it started.
@@ -79,7 +81,7 @@ pub(crate) async fn survey(git: Git, workspace: Workspace, since: Since) -> Resu
     let workspace_dir = workspace.dir.clone();
     let items = since.items.then(|| items(&workspace_dir));
     let survey = if workspace.git.is_none() {
-        walk::survey(workspace).await?
+        walk::survey(workspace, &since).await?
     } else {
         let survey = git::survey(&git, &workspace, &since).await;
         survey.map_err(|error| in_full(&error))?

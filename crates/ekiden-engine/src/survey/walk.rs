@@ -18,8 +18,8 @@ use ekiden_core::hash::sha256_hex;
 use ekiden_core::limits;
 use ignore::{DirEntry, WalkBuilder};
 
-use super::OwnOutput;
 use super::content::Content;
+use super::{OwnOutput, Since};
 use crate::workspace::Workspace;
 
 /// How many files the walk looks at.
@@ -34,13 +34,14 @@ const RULE_FILES: [&str; 2] = [".gitignore", ".ignore"];
 const RULE_BYTES_MAX: u64 = 256 * 1024;
 
 /// Looks at the work tree. If dropped, the walk ends at the next file.
-pub(super) async fn survey(workspace: Workspace) -> Result<Survey, String> {
+pub(super) async fn survey(workspace: Workspace, since: &Since) -> Result<Survey, String> {
+    let issue = since.issue.as_ref().map(|file| workspace.dir.join(file));
     let stop = Stop(Arc::new(AtomicBool::new(false)));
     let stopped = Arc::clone(&stop.0);
     let walk = tokio::task::spawn_blocking(move || {
         Walk {
             dir: workspace.dir,
-            without: workspace.state_dir,
+            without: [workspace.state_dir].into_iter().chain(issue).collect(),
             stopped,
         }
         .look()
@@ -67,8 +68,8 @@ impl Drop for Stop {
 
 struct Walk {
     dir: PathBuf,
-    /// The state directory, if it is in the work dir.
-    without: PathBuf,
+    /// The state directory and the file of the run's issue, which may be in the work dir.
+    without: Vec<PathBuf>,
     stopped: Arc<AtomicBool>,
 }
 
@@ -140,7 +141,7 @@ impl Walk {
                 // Checked here too, since rules may leave out very much.
                 !stopped.load(Ordering::Relaxed)
                     && !NOT_OURS.contains(&name)
-                    && entry.path() != without
+                    && !without.iter().any(|own| entry.path() == own)
                     && !own.is(entry.path())
                     && !is_odd(entry.path())
             })
@@ -230,7 +231,7 @@ mod tests {
             let (dir, without) = (self.0.path().to_owned(), self.0.path().join("state"));
             Walk {
                 dir,
-                without,
+                without: vec![without],
                 stopped: Arc::default(),
             }
             .look()
@@ -307,7 +308,7 @@ mod tests {
         let (dir, stopped) = (project.0.path().to_owned(), Arc::new(AtomicBool::new(true)));
         let walk = Walk {
             dir,
-            without: PathBuf::from("/none"),
+            without: Vec::new(),
             stopped,
         };
         assert_eq!(walk.look(), Err("cancelled".to_owned()));
@@ -316,7 +317,7 @@ mod tests {
     fn files_left(dir: &Path) -> Vec<String> {
         let walk = Walk {
             dir: dir.to_owned(),
-            without: PathBuf::from("/none"),
+            without: Vec::new(),
             stopped: Arc::default(),
         };
         let files = walk.entries(Arc::default()).flatten().filter_map(file);
@@ -393,7 +394,7 @@ mod tests {
         let look = |project: &Project| {
             let walk = Walk {
                 dir: project.0.path().to_owned(),
-                without: PathBuf::from("/none"),
+                without: Vec::new(),
                 stopped: Arc::default(),
             };
             walk.look().unwrap_err()

@@ -92,6 +92,7 @@ pub fn driving(given: &Given, here: &Path) -> Result<Driving, Failure> {
             false => Vec::new(),
         },
         commit_subject: given.need(&table::COMMIT_SUBJECT)?,
+        issues_dir: given.need(&table::TRACKER_LOCAL_DIR)?,
         messages: Vec::new(),
     })
 }

@@ -9,6 +9,7 @@ use ekiden_testkit::trackers::{FakeGitHub, FakeLinear, ServiceFault, TrackerServ
 use serde_json::Value;
 
 use crate::environment::{Environment, items};
+use crate::judging::HAND_OVER;
 use crate::running::wait_until;
 
 const KEY: &str = "lin_api_secret_word";
@@ -438,6 +439,36 @@ fn issues_in_files_are_listed_shown_and_made() {
     ] {
         let json: Value = serde_json::from_str(&told(&["issue", "show", name, "--json"])).unwrap();
         assert_eq!(json["issue"]["parent"], "log-in-by-mail", "{name}");
+    }
+}
+
+/// ekiden's own comment is neither progress, nor work to review or to commit.
+// shows: TRK-05, REL-14, REL-38
+#[test]
+fn what_ekiden_writes_into_an_issues_file_is_no_work_of_the_run() {
+    for environment in [Environment::new(), Environment::with_git()] {
+        environment.write(".issues/do.md", "# Do it\n\nDo one.\n");
+        environment.script(
+            "agent.sh",
+            &format!("status=IN_PROGRESS\nnote=$(date +%N)\n{HAND_OVER}"),
+        );
+        let is_tracked = environment.exists(".git");
+        if is_tracked {
+            environment.commit_all();
+        }
+        let agent = ["--agent-command", "./agent.sh", "--stall-sessions", "2"];
+        let run = [&["run", "--issue", "do"], &agent[..]].concat();
+        let said = environment.told(&run);
+        assert!(said.contains("stopped (3): stalled: 2 sessions"), "{said}");
+        sent(&environment);
+        assert!(environment.read(".issues/do.md").contains("Session 2"));
+        if is_tracked {
+            let run = [&run[..], &["-g", "-m", "2", "--new"]].concat();
+            environment.run(&run).expect(3);
+            assert_eq!(environment.git(&["log", "--format=%s"]).lines().count(), 2);
+            let prompt = environment.kept(2, "prompt.md");
+            assert!(!prompt.contains("issues/do.md"), "{prompt}");
+        }
     }
 }
 
