@@ -178,7 +178,7 @@ impl Hook<'_> {
 
     /// What the memory holds, for a session that starts fresh: in the space that the handoff leaves.
     fn recent(&self, trigger: &Trigger, handoff: &str) -> Option<String> {
-        let anew = [Source::Startup, Source::Clear, Source::Compact].map(Trigger::Begins);
+        let anew = [Source::Startup, Source::Clear].map(Trigger::Begins);
         let used = handoff.encode_utf16().count() + 2;
         let room = limits::DOCUMENT_CHARS_MAX.saturating_sub(used);
         let room = room.min(CONTEXT_CHARS_MAX);

@@ -546,6 +546,10 @@ fn after_a_compaction_work_continues() {
         agent(&loaded).contains("/.ekiden/handoffs/") && agent(&loaded).contains("It reads:"),
         "{loaded}"
     );
+    assert!(
+        !agent(&loaded).contains("this project's memory"),
+        "{loaded}"
+    );
     let told = fresh.batch("ls");
     assert!(
         person(&told).starts_with("Before the compaction ekiden wrote"),
