@@ -214,8 +214,7 @@ impl Shards {
         let (head, part) = (&text[self.head.clone()], &text[shard.range.clone()]);
         let intro = |at: &str| {
             format!(
-                "Do part {} of {} of {document}: {}. It stands {at}. Do all of it, and nothing of the other parts, \
-                 which other sessions do:\n{}",
+                "Do part {} of {} of {document}: {}. It stands {at}. Do all of it.{}",
                 place + 1,
                 self.shards.len(),
                 shard.title,
@@ -237,8 +236,9 @@ impl Shards {
                 file: None,
             };
         }
-        let at =
-            format!("in {file}, whole, below the beginning of the document; read all of it first");
+        let at = format!(
+            "in {file}, or where \"Files\" says, whole, below the beginning of the document; read all of it first"
+        );
         ShardPrompt {
             text: intro(&at),
             file: Some(format!("{head}{part}")),
@@ -261,7 +261,10 @@ impl Shards {
             .iter()
             .enumerate()
             .filter(|(other, _)| *other != place);
-        others.map(|(_, shard)| line(shard)).collect()
+        match others.map(|(_, shard)| line(shard)).collect::<String>() {
+            none if none.is_empty() => "\n".to_owned(),
+            lines => format!(" Other sessions do these parts; do nothing of them:\n{lines}"),
+        }
     }
 }
 

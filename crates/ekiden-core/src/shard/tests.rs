@@ -207,8 +207,8 @@ fn a_part_is_quoted_whole_or_put_into_a_file() {
     let prompt = shards.prompt(text, 1, "shop.md", "plan.parts/S02.md");
     assert_eq!(
         prompt.text,
-        "Do part 2 of 2 of shop.md: Mill. It stands below, whole. Do all of it, and nothing of the other parts, which \
-         other sessions do:\n- S01: Till (done, you build on it)\n\nThe document begins, for all parts:\n\n# Shop\n\nIn \
+        "Do part 2 of 2 of shop.md: Mill. It stands below, whole. Do all of it. Other sessions do these parts; do nothing \
+         of them:\n- S01: Till (done, you build on it)\n\nThe document begins, for all parts:\n\n# Shop\n\nIn \
          short.\n\nYour part:\n\n## Mill\n\nSee section \"Till\".\n"
     );
     let long = text.replace("Small.", &"Long. ".repeat(2_000));
@@ -218,6 +218,12 @@ fn a_part_is_quoted_whole_or_put_into_a_file() {
     let file = prompt.file.unwrap();
     assert!(file.starts_with("# Shop\n\nIn short.\n\n## Till\n\nLong."));
     assert_eq!(file.len(), shards.shards[0].range.end);
+    let alone = split(text, Split::Into(1)).prompt(text, 0, "shop.md", "");
+    assert!(
+        alone.text.contains(" Do all of it.\n\nThe document begins"),
+        "{}",
+        alone.text
+    );
 }
 
 // shows: SHD-002
