@@ -128,11 +128,11 @@ fn a_checkpoint_keeps_the_work_and_leaves_the_persons_own_as_it_was() {
 
     ## Decisions
 
-    _Empty: the agent fills in what was decided, and the facts that each decision rests on._
+    _Empty: the agent fills in what was decided, on which facts, and what comes next._
 
     ## Blockers
 
-    _Empty: the agent fills in what is in the way, or "none"._
+    _Empty: the agent fills in what failed or is in the way, or "none"._
 
     ## What the Transcript Shows
 
@@ -551,7 +551,7 @@ fn scenario_5_a_session_ends_and_the_next_one_orients_itself() {
     let file = PathBuf::from(asked["file"].as_str().unwrap());
     let text = std::fs::read_to_string(&file).unwrap();
     let filled = text.replace(
-        "_Empty: the agent fills in what was decided, and the facts that each decision rests on._",
+        "_Empty: the agent fills in what was decided, on which facts, and what comes next._",
         "- uploads go through src/a.rs",
     );
     assert_ne!(filled, text);

@@ -22,8 +22,8 @@ pub(super) const EMPTY: &str = "_Empty:";
 const DONE_EMPTY: &str =
     "the agent fills in what is done, each item with the command that showed it and its result._";
 const DECISIONS_EMPTY: &str =
-    "the agent fills in what was decided, and the facts that each decision rests on._";
-const BLOCKERS_EMPTY: &str = "the agent fills in what is in the way, or \"none\"._";
+    "the agent fills in what was decided, on which facts, and what comes next._";
+const BLOCKERS_EMPTY: &str = "the agent fills in what failed or is in the way, or \"none\"._";
 /// The beginning of a decision that comes from the transcript: the agent did not write it.
 pub(super) const SHOWN: &str = "(transcript) ";
 /// The beginning of the task's line.
