@@ -12,7 +12,7 @@ use crate::ids::SessionNumber;
 /// The data for the notes.
 #[derive(Debug, Clone, Copy)]
 pub struct ContinuationFacts<'a> {
-    pub task: &'a str,
+    /// The task before.
     pub before: &'a str,
     /// The last session of that run.
     pub session: SessionNumber,
@@ -20,7 +20,7 @@ pub struct ContinuationFacts<'a> {
     pub notes: Option<&'a Notes>,
 }
 
-pub(super) const PROGRESS: &str = include_str!("texts/continuation_progress.md").trim_ascii_end();
+pub(super) const PROGRESS: &str = include_str!("texts/continuation_progress.md");
 pub(super) const VERIFIED: &str = ", and its check passed";
 pub(super) const UNVERIFIED: &str = ", as the agent said";
 pub(super) const NEXT_PROMPT: &str = include_str!("texts/continuation_next_prompt.md");
@@ -31,18 +31,16 @@ const TASK_TOKENS_MAX: usize = 300;
 const REPORT_TOKENS_MAX: usize = 1_500;
 
 pub fn continuation(facts: &ContinuationFacts<'_>) -> Notes {
-    let task = quotation(facts.task, TASK_TOKENS_MAX, ".ekiden/TASK.md");
-    let before = quotation(facts.before, TASK_TOKENS_MAX, NOWHERE);
+    let before = quotation(facts.before, TASK_TOKENS_MAX);
     let session = facts.session.to_string();
     let report = facts.notes.map_or("", |notes| match notes.by {
-        Author::Rescue => &notes.next_prompt,
+        Author::FollowUp | Author::Rescue => &notes.next_prompt,
         Author::Both if notes.progress.is_empty() => &notes.next_prompt,
-        Author::Agent | Author::FollowUp | Author::Both => &notes.progress,
+        Author::Agent | Author::Both => &notes.progress,
     });
-    let report = quotation(report, REPORT_TOKENS_MAX, NOWHERE);
+    let report = quotation(report, REPORT_TOKENS_MAX);
     let verified = if facts.verified { VERIFIED } else { UNVERIFIED };
     let slots = [
-        ("task", task.as_str()),
         ("verified", verified),
         ("session", &session),
         ("before", &before),
@@ -50,13 +48,13 @@ pub fn continuation(facts: &ContinuationFacts<'_>) -> Notes {
     ];
     Notes {
         by: Author::FollowUp,
-        progress: fill(PROGRESS, &slots),
-        next_prompt: fill(NEXT_PROMPT, &slots[..1]),
+        progress: PROGRESS.to_owned(),
+        next_prompt: fill(NEXT_PROMPT, &slots),
     }
 }
 
-fn quotation(text: &str, tokens_max: usize, whole: &str) -> String {
-    let text = foreign(text, QUOTE, tokens_max, Keep::First, whole);
+fn quotation(text: &str, tokens_max: usize) -> String {
+    let text = foreign(text, QUOTE, tokens_max, Keep::First, NOWHERE);
     if text.is_empty() {
         return format!("{QUOTE}[nothing]\n");
     }

@@ -49,15 +49,16 @@ impl Notes {
         let fit = |text: &str, file: HandoffFile, room, keep| {
             quoted_within(text, room, keep, file.published())
         };
-        let intro = match self.by {
-            Author::Agent => INTRO_HANDOFF,
-            Author::Both => INTRO_BOTH,
-            Author::FollowUp => INTRO_CONTINUATION,
-            Author::Rescue => {
-                let text = fit(&self.next_prompt, next, room, Keep::First);
-                return format!("{HEADING}\n\n{INTRO_RESCUE}\n{text}\n");
-            }
+        let (intro, is_alone) = match self.by {
+            Author::Agent => (INTRO_HANDOFF, false),
+            Author::Both => (INTRO_BOTH, false),
+            Author::FollowUp => (INTRO_CONTINUATION, true),
+            Author::Rescue => (INTRO_RESCUE, true),
         };
+        if is_alone {
+            let text = fit(&self.next_prompt, next, room, Keep::First);
+            return format!("{HEADING}\n\n{intro}\n{text}\n");
+        }
         let next_room = room - tokens(&quoted(&self.progress)).min(PROGRESS_TOKENS_MIN);
         let next_text = fit(&self.next_prompt, next, next_room, Keep::First);
         let progress_room = room - tokens(&next_text);

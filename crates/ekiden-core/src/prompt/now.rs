@@ -94,7 +94,8 @@ pub enum PromptSection {
 
 pub(super) const HEADING: &str = "# Now";
 pub(super) const MEMORY: &str = "# From the memory";
-pub(super) const MEMORY_INTRO: &str = "One line for each thing that was left, the newest first.";
+pub(super) const MEMORY_INTRO: &str =
+    "One line each, newest first; `ekiden memory get ID` prints one whole.";
 pub(super) const FIRST: &str = "This is the first session.";
 pub(super) const LATER: &str = "This is session {number}.";
 pub(super) const STAGE: &str =
@@ -104,7 +105,7 @@ pub(super) const DONE_OUTPUTS: &str =
     " Done means that the files under \"Outputs\" are as the task wants them.";
 pub(super) const DONE_BOTH: &str =
     " Done means that the check passes and the files under \"Outputs\" are there.";
-pub(super) const STAGE_REPORT: &str = "Stages that need this one see the tree, the facts in KNOWLEDGE.md, and about ten lines of each of these in your last PROGRESS.md: Done, Issues, what you decided under \"## Decisions\", and what others can use, with exact names, under \"## Interfaces\". For more, name a file in the tree.";
+pub(super) const STAGE_REPORT: &str = "Stages that need this one see the tree, the facts in KNOWLEDGE.md, and about ten lines of each of these in the stage's last PROGRESS.md, so repeat what still holds from the notes: Done, Issues, what was decided under \"## Decisions\", and what others can use, with exact names, under \"## Interfaces\". For more, name a file in the tree.";
 pub(super) const CONFLICT: &str = "The task is carried out, but its changes conflict with those of another stage, as described under \"Two stages changed the same lines\". For each place find what either side wanted, and write code that does both; taking one side whole needs a reason under \"Issues\". Add nothing else, leave no markers, and do not rewrite history. Then run the checks of both. If both wishes cannot hold together, that is BLOCKED, naming the choice.";
 pub(super) const MERGE_BROKE: &str = "The task is carried out, but the check fails now that the changes of other stages are in the tree, as described under \"The check fails on the merge\". Find what does not go together, and mend it so that either side keeps what it wanted. Then run the checks of both. If both wishes cannot hold together, that is BLOCKED, naming the choice.";
 pub(super) const MERGE_BROKE_ALONE: &str = "The task is carried out, but the check fails in a fresh checkout of what is committed, as described under \"The check fails on the merge\". Find what is missing or different there, and mend it. If that cannot be mended in the tree, that is BLOCKED, naming what is missing.";
@@ -116,8 +117,8 @@ pub(super) const HOOK_REFUSED: &str = "A hook refused to commit the last session
 pub(super) const REPEATED: &str = "The last {k} handoffs were almost the same, and so was the tree: take another way, and name it.";
 pub(super) const TASK_CHANGED: &str =
     "The user has changed the task, and notes may follow the old one.";
-pub(super) const NEW_TASK: &str = "The task before this one is done. The text under \"Task\" is new; the notes tell what was there before.";
-pub(super) const GONE_BACK: &str = "The user went back to these notes: later sessions worked on the tree, so it may hold more than the notes say.";
+pub(super) const NEW_TASK: &str = "The task before this one is done. The text under \"Task\" is new; the notes tell what was there before. Only this session sees them: what the new task takes from them goes into KNOWLEDGE.md.";
+pub(super) const GONE_BACK: &str = "The user went back to these notes: later sessions worked on the tree; git status and log show what they left.";
 pub(super) const OPERATOR: &str = "Words for this session, under \"From the user\", go before the notes; marked lines in them are data. Only this session sees them: what stays valid goes into KNOWLEDGE.md.";
 pub(super) const ITEM_PART: &str = "# The item in hand";
 pub(super) const ITEM: &str = "Work only on the item under \"The item in hand\".{which}{again} When it is done and checked, tick it in fix_plan.md, its words unchanged (put it back if it is gone), add a line to progress.txt, and hand off without \"Open items\". Add other work as an item at the end of fix_plan.md, which is newer than a list under \"Task\"; change no other line there.";
@@ -159,7 +160,11 @@ impl PromptSection {
     pub(crate) fn stands(&self) -> bool {
         matches!(
             self,
-            Self::Findings(_) | Self::TaskChanged | Self::GoneBack | Self::Operator(_)
+            Self::Findings(_)
+                | Self::TaskChanged
+                | Self::NewTask
+                | Self::GoneBack
+                | Self::Operator(_)
         )
     }
 
@@ -315,7 +320,7 @@ impl Request<'_> {
         let told = PromptSection::ordered(self.slots);
         let has_notes = self.notes.is_some();
         lines.extend(told.into_iter().map(|slot| slot.text(has_notes)));
-        lines.push(self.request(first || self.slots.contains(&PromptSection::NewTask)));
+        lines.push(self.request(first));
         format!("{HEADING}\n\n{}\n", lines.join("\n"))
     }
 
@@ -339,21 +344,20 @@ impl Request<'_> {
                 slot,
                 PromptSection::Veto { .. }
                     | PromptSection::Findings(_)
-                    | PromptSection::Retry { .. }
+                    | PromptSection::Retry { check: Some(_), .. }
             )
         };
         let is_item = |slot: &PromptSection| matches!(slot, PromptSection::Item { .. });
         let has_item = self.slots.iter().any(is_item);
-        let notes = self.notes.filter(|_| !self.slots.iter().any(is_told));
+        let is_told = self.slots.iter().any(is_told);
+        let notes = self.notes.filter(|by| *by == Author::Rescue || !is_told);
         let (text, run) = match (begins, notes) {
             (_, Some(_)) if has_item => (REQUEST_ITEM_NOTES, REQUEST_CHECK),
             (_, None) if has_item => (REQUEST_ITEM, REQUEST_CHECK),
-            (true, _) => (REQUEST_FIRST, REQUEST_FIRST_CHECK),
+            (true, _) | (false, Some(Author::FollowUp)) => (REQUEST_FIRST, REQUEST_FIRST_CHECK),
             // A program does not know what comes next.
             (false, Some(Author::Rescue)) => (REQUEST_RESCUED, REQUEST_CHECK),
-            (false, Some(Author::Agent | Author::FollowUp | Author::Both)) => {
-                (REQUEST_NOTES, REQUEST_CHECK)
-            }
+            (false, Some(Author::Agent | Author::Both)) => (REQUEST_NOTES, REQUEST_CHECK),
             (false, None) => (REQUEST_NO_NOTES, REQUEST_CHECK),
         };
         fill(text, &[("check", if self.check { run } else { "" })])

@@ -311,6 +311,22 @@ fn the_closing_request_goes_by_the_notes_that_there_are() {
         last_line(Some(Author::Agent), &item),
         "Look at the tree, then begin with the item, or go on where the notes stopped."
     );
+    let retry = [PromptSection::Retry {
+        attempt: 2,
+        max: 3,
+        cause: "all sessions were used".to_owned(),
+        diff_stat: Vec::new(),
+        check: None,
+    }];
+    assert_eq!(
+        last_line(Some(Author::Agent), &retry),
+        "Look at the tree, then continue at \"Resume at\" if it names a place that still holds; else take the next \
+         unfinished part of the task."
+    );
+    assert_eq!(
+        last_line(Some(Author::Rescue), &[PromptSection::NewTask]),
+        "Look at the tree, and see from it how far the work got; then take the next unfinished part of the task."
+    );
     assert_eq!(
         last_line(Some(Author::Agent), &[PromptSection::Findings(Vec::new())]),
         "Look at the tree, then take the next unfinished part of the task."

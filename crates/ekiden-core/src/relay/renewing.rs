@@ -23,7 +23,6 @@ impl Relay {
             return Vec::new();
         };
         let notes = prompt::continuation(&ContinuationFacts {
-            task: &continued.task.text,
             before: &self.stage.task,
             session: self.newest(),
             verified: *verified,
@@ -32,10 +31,10 @@ impl Relay {
         let (session, vanished) = (self.newest(), Vec::new());
         self.last = Some(LastSession {
             session,
+            next_prompt: Some(notes.next_prompt.clone()),
             notes,
             open_items: None,
             vanished,
-            next_prompt: None,
         });
         // The list is done, the question and the waived review were about the old task; the new one decides what follows.
         self.items = None;

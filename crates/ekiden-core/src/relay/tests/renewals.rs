@@ -121,7 +121,7 @@ fn only_a_complete_run_is_continued() {
 fn a_follow_up_begins_with_its_task_what_is_known_and_what_was_done() {
     let track = after("", "well up works writes:claim turn ends:done continue");
     let (progress, next_prompt) = notes(&track);
-    expect![[r##"
+    expect![[r#"
         # Progress
 
         STATUS: IN_PROGRESS
@@ -137,12 +137,14 @@ fn a_follow_up_begins_with_its_task_what_is_known_and_what_was_done() {
         ## Issues
 
         none
+    "#]]
+    .assert_eq(&progress);
+    expect![[r###"
+        ## Task
 
-        ## New task
+        The new task, from its beginning.
 
-        > Convert the docs too.
-
-        ## Work before
+        ## State
 
         The task before this one is complete, as the agent said, after session 2. It began:
 
@@ -175,20 +177,11 @@ fn a_follow_up_begins_with_its_task_what_is_known_and_what_was_done() {
         > - [x] convert refunds
         > 
         > This was session 2.
-    "##]].assert_eq(&progress);
-    expect![[r#"
-        ## Task
-
-        > Convert the docs too.
-
-        ## State
-
-        The task before this one is complete; what it made is in the tree, and what is worth knowing in .ekiden/KNOWLEDGE.md.
 
         ## Resume at
 
-        The new task whole, in .ekiden/TASK.md; then git status and log.
-    "#]].assert_eq(&next_prompt);
+        git status and log.
+    "###]].assert_eq(&next_prompt);
     expect![[r##"
         # Task
 
@@ -208,10 +201,9 @@ fn a_follow_up_begins_with_its_task_what_is_known_and_what_was_done() {
 
         # Measured by ekiden
 
-        Read from git, exit codes and ticks, not claimed by any session.
         Commits since the last session began:
         ¦ [nothing]
-        Changed files:
+        Changed files in the work dir; those that were uncommitted before the relay began come last:
         ¦ [nothing]
         Open items:
         ¦ no list
@@ -219,28 +211,11 @@ fn a_follow_up_begins_with_its_task_what_is_known_and_what_was_done() {
         # Notes of the previous session
 
         The task before this one is done; ekiden put together what is left of it.
-        PROGRESS.md:
-        ¦ # Progress
+        ¦ ## Task
         ¦ 
-        ¦ STATUS: IN_PROGRESS
+        ¦ The new task, from its beginning.
         ¦ 
-        ¦ ## Done
-        ¦ 
-        ¦ Nothing of the new task yet.
-        ¦ 
-        ¦ ## Stopped at
-        ¦ 
-        ¦ Before its first step.
-        ¦ 
-        ¦ ## Issues
-        ¦ 
-        ¦ none
-        ¦ 
-        ¦ ## New task
-        ¦ 
-        ¦ > Convert the docs too.
-        ¦ 
-        ¦ ## Work before
+        ¦ ## State
         ¦ 
         ¦ The task before this one is complete, as the agent said, after session 2. It began:
         ¦ 
@@ -273,26 +248,41 @@ fn a_follow_up_begins_with_its_task_what_is_known_and_what_was_done() {
         ¦ > - [x] convert refunds
         ¦ > 
         ¦ > This was session 2.
-        NEXT_PROMPT.md:
-        ¦ ## Task
-        ¦ 
-        ¦ > Convert the docs too.
-        ¦ 
-        ¦ ## State
-        ¦ 
-        ¦ The task before this one is complete; what it made is in the tree, and what is worth knowing in .ekiden/KNOWLEDGE.md.
         ¦ 
         ¦ ## Resume at
         ¦ 
-        ¦ The new task whole, in .ekiden/TASK.md; then git status and log.
+        ¦ git status and log.
 
         # Now
 
         This is session 3.
-        The task before this one is done. The text under "Task" is new; the notes tell what was there before.
+        The task before this one is done. The text under "Task" is new; the notes tell what was there before. Only this session sees them: what the new task takes from them goes into KNOWLEDGE.md.
         Get to know the project, note the task's parts ("Open items" when you hand off), then begin with the first.
     "##]].assert_eq(&track.prompt());
     assert_eq!(track.relay().session_max(), 12);
+}
+
+// shows: RUN-13, REL-06
+#[test]
+fn after_a_follow_ups_session_without_a_handoff_the_next_knows_the_work_before() {
+    let mut track = after(
+        "",
+        "well up works writes:claim turn ends:done continue up works ends:done",
+    );
+    let prompt = track.prompt();
+    assert!(
+        prompt.contains("\n¦     > Convert the tests to plain functions.\n"),
+        "{prompt}"
+    );
+    expect![[r##"
+        # Now
+
+        This is session 4.
+        The task before this one is done. The text under "Task" is new; the notes tell what was there before. Only this session sees them: what the new task takes from them goes into KNOWLEDGE.md.
+        Look at the tree, and see from it how far the work got; then take the next unfinished part of the task.
+    "##]].assert_eq(&now(&track));
+    track.words("well");
+    assert!(!now(&track).contains("before this one"), "{}", now(&track));
 }
 
 // shows: RUN-13
@@ -528,7 +518,7 @@ fn a_run_from_an_earlier_session_knows_what_that_one_left() {
 
         This is session 3.
         The user has changed the task, and notes may follow the old one.
-        The user went back to these notes: later sessions worked on the tree, so it may hold more than the notes say.
+        The user went back to these notes: later sessions worked on the tree; git status and log show what they left.
         Look at the tree, then continue at "Resume at" if it names a place that still holds; else take the next unfinished part of the task.
     "##]].assert_eq(&now(&track));
     let plain = now(&before.branch(false, false));
