@@ -112,7 +112,7 @@ const TABLE: [Row; Heading::ALL.len()] = [
         name: "Done",
         file: HandoffFile::Progress,
         need: Need::Required,
-        explanation: "each item with the command that showed it and its result; what you did not check",
+        explanation: "each item with the command that showed it and its result, or the words asked for; what you did not check",
         remedy: "List what you finished, or what you tried.",
     },
     Row {
@@ -140,7 +140,7 @@ const TABLE: [Row; Heading::ALL.len()] = [
         name: "Task",
         file: HandoffFile::NextPrompt,
         need: Need::AskedOnce,
-        explanation: "the part in hand; ekiden quotes the whole task itself",
+        explanation: "the part in hand; ekiden quotes the task",
         remedy: "Say which part of the task is in hand.",
     },
     Row {
@@ -161,7 +161,7 @@ const TABLE: [Row; Heading::ALL.len()] = [
         name: "What works",
         file: HandoffFile::NextPrompt,
         need: Need::AskedOnce,
-        explanation: "commands and approaches that worked",
+        explanation: "commands and approaches",
         remedy: "Name commands that worked, or write \"none\".",
     },
     Row {

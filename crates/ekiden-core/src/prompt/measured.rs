@@ -29,9 +29,9 @@ pub struct Measured {
 }
 
 pub(super) const HEADING: &str = "# Measured by ekiden";
-pub(super) const INTRO: &str = "Read from git, exit codes and ticks, not claimed by any session.";
 pub(super) const COMMITS: &str = "Commits since the last session began:";
-pub(super) const FILES: &str = "Changed files:";
+pub(super) const FILES: &str =
+    "Changed files in the work dir; those that were uncommitted before the relay began come last:";
 pub(super) const STASH: &str =
     "New entries of git's stash since the relay began; they may hold unfinished work:";
 pub(super) const CHECK: &str = "The check:";
@@ -60,7 +60,7 @@ impl Measured {
         if first && self.check.is_none() && tail.is_none() {
             return String::new();
         }
-        let mut text = format!("{HEADING}\n\n{INTRO}\n");
+        let mut text = format!("{HEADING}\n\n");
         if !first {
             let fixed = LABELS_TOKENS_MAX + ITEMS_TOKENS_MAX + CHECK_TOKENS_MAX;
             let tail_max = tail.map_or(0, |_| TAIL_TOKENS_MAX);

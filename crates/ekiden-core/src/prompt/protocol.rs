@@ -11,8 +11,8 @@ use crate::handoff::status::Marker;
 const PROTOCOL: &str = include_str!("texts/protocol.md");
 const ORDERING_MESSAGE: &str = include_str!("texts/ordering_message.md");
 const ORDERING_ITEMS: &str = include_str!("texts/ordering_items.md");
-const WHEN_MESSAGE: &str = "When ekiden asks, or the task is done";
-const WHEN_ITEMS: &str = "After that, or when the task is done";
+const WHEN_MESSAGE: &str = "When ekiden asks, or all is done or BLOCKED";
+const WHEN_ITEMS: &str = "After that, or when all is done or BLOCKED";
 
 /// The wordings of this text.
 pub(super) const TEXTS: [&str; 3] = [PROTOCOL, ORDERING_MESSAGE, ORDERING_ITEMS];

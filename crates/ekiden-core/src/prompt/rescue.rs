@@ -147,7 +147,7 @@ fn state(facts: &RescueFacts<'_>) -> String {
     text.push_str(&list("git status:", &status, 140, Keep::First));
     text.push_str(&list("git diff --stat:", facts.diff_stat, 130, Keep::Last));
     text.push_str(&list(
-        "Commits of the session:",
+        "Commits since it began:",
         facts.commits,
         100,
         Keep::First,

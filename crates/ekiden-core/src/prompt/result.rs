@@ -88,11 +88,8 @@ pub fn stage_result(facts: &StageFacts<'_>) -> String {
         .or_else(|| said(next_prompt, Heading::State.name()));
     let interfaces = said(progress, INTERFACES).or_else(|| said(next_prompt, INTERFACES));
     let check = facts.check.map(command_line);
-    let notes = [
-        said(progress, Heading::Issues.name()),
-        said(next_prompt, Heading::WhatToAvoid.name()),
-    ];
-    let notes: Vec<String> = notes.into_iter().flatten().collect();
+    let issues = said(progress, Heading::Issues.name());
+    let avoid = said(next_prompt, Heading::WhatToAvoid.name());
     let page = [
         result_head(facts.stage, facts.name),
         section("Files changed", &files),
@@ -100,7 +97,8 @@ pub fn stage_result(facts: &StageFacts<'_>) -> String {
         section(DECISIONS, &quotation(decisions, 330)),
         section(INTERFACES, &quotation(interfaces, 330)),
         section("Validation", &check.unwrap_or_default()),
-        section("Notes", &quotation(Some(notes.join("\n")), 200)),
+        section(Heading::Issues.name(), &quotation(issues, 100)),
+        section(Heading::WhatToAvoid.name(), &quotation(avoid, 100)),
     ];
     within(&page.concat(), limits::STAGE_RESULT_TOKENS_MAX, NOWHERE)
 }

@@ -83,6 +83,11 @@ impl Seen {
         self.stashes_before = None;
     }
 
+    /// It was uncommitted before the run began.
+    pub(super) fn was_open(&self, line: &String) -> bool {
+        self.open_before.contains(line)
+    }
+
     /// Starts judging afresh: before the first session, or for another task.
     pub(super) fn judge_anew(&mut self, task: &str) {
         let tree = self.survey.as_ref().map(Survey::substance);

@@ -336,8 +336,10 @@ impl Relay {
         let command = verification.map(|check| check.in_lines().replace('\n', "; "));
         let last = self.last.as_ref();
         let open_items = last.and_then(|last| last.open_items.as_ref());
+        let mut files = survey.changed();
+        files.sort_by_key(|line| self.seen.was_open(line));
         Measured {
-            files: survey.changed(),
+            files,
             commits: survey.commits,
             check: command.zip(self.seen.check.as_ref().map(ToString::to_string)),
             open_items: open_items.map(OpenItems::counts),

@@ -53,7 +53,7 @@ fn what_a_session_committed_is_measured_for_the_next() {
     environment.run(&RUN).expect(0);
     let prompt = environment.kept(2, "prompt.md");
     assert!(
-        prompt.contains("\nChanged files:\n¦ A item-1.txt\n¦ A item-2.txt\n"),
+        prompt.contains(" come last:\n¦ A item-1.txt\n¦ A item-2.txt\n"),
         "{prompt}"
     );
 }

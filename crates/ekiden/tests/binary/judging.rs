@@ -180,6 +180,7 @@ fn a_reviewer_reads_the_name_of_every_changed_file() {
     let environment = Environment::with_git();
     environment.write("web/old.txt", "a\n");
     environment.commit_all();
+    environment.write("web/a.txt", "the user's\n");
     let script = r#"
 note='the second is not'
 if [ -e last.txt ]; then
@@ -208,10 +209,11 @@ fi
         ));
         environment.read("prompt.md")
     };
-    let changes = "¦ A new.txt\n¦ M old.txt\n¦ ?? last.txt\n¦ diff --git a/new.txt b/new.txt\n";
+    let changes =
+        "¦ A new.txt\n¦ M old.txt\n¦ ?? a.txt\n¦ ?? last.txt\n¦ diff --git a/new.txt b/new.txt\n";
     assert!(prompt(3).contains(changes), "{}", prompt(3));
     assert!(prompt(3).contains("¦ diff --git a/last.txt b/last.txt\n¦ @@ -0,0 +1,1 @@\n¦ +c\n"));
-    let measured = "Changed files:\n¦ M old.txt\n¦ ?? new.txt\n";
+    let measured = "relay began come last:\n¦ M old.txt\n¦ ?? new.txt\n¦ ?? a.txt\n";
     assert!(prompt(2).contains(measured), "{}", prompt(2));
 }
 

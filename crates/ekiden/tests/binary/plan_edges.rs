@@ -96,7 +96,7 @@ fn changes_are_measured_from_the_stages_own_beginning() {
         let listed = lines.take_while(|line| line.starts_with('¦'));
         listed.map(|line| format!("{line}\n")).collect()
     };
-    insta::assert_snapshot!(after(2, "Changed files:\n"), @r"
+    insta::assert_snapshot!(after(2, " come last:\n"), @r"
     ¦ A item-1.txt
     ¦ A item-2.txt
     ¦ A item-3.txt

@@ -75,7 +75,6 @@ pub(super) const CATALOGUE: &[Entry] = &[
         tokens_max: crate::limits::MEASURED_TOKENS_MAX,
         texts: &[
             measured::HEADING,
-            measured::INTRO,
             measured::COMMITS,
             measured::FILES,
             measured::STASH,

@@ -778,7 +778,7 @@ proptest! {
             stage: &id("S1"), name: &long, files: &files, check: Some(&check_facts(&long)), notes: Some(&notes),
         });
         prop_assert!(tokens(&result) <= limits::STAGE_RESULT_TOKENS_MAX);
-        let known = ["Files changed", "Done", "Decisions", "Interfaces", "Validation", "Notes"];
+        let known = ["Files changed", "Done", "Decisions", "Interfaces", "Validation", "Issues", "What to avoid"];
         prop_assert!(sections(&result).iter().all(|heading| known.contains(&heading.as_str())), "{result}");
         let attempts = vec![FailedAttempt { cause: long.clone(), notes: Some(notes) }; times];
         let diagnosis = diagnosis(&FailureFacts {
