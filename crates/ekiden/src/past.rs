@@ -241,7 +241,9 @@ pub fn warnings(header: &RunStarted, past: &[Past]) -> Vec<String> {
         let most = u64::from(stage.sessions_max);
         let name = one_line(&stage.task_name);
         (p90 > most).then(|| {
-            format!("{name} may take up to {p90} sessions, and may have {most}; `-m {p90}` allows more")
+            format!(
+                "{name} may take up to {p90} sessions, and may have {most}; `-m {p90}` allows more"
+            )
         })
     });
     let mut all: Vec<String> = many.collect();

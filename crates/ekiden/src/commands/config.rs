@@ -248,10 +248,7 @@ fn approve(args: &ApproveArgs, output: &mut Output) -> Result<Exit, Failure> {
         next("approve", &flags, output);
         return Ok(Exit::Done);
     }
-    output.line(Line::new(
-        Tone::Done,
-        "approved until the file changes",
-    ));
+    output.line(Line::new(Tone::Done, "approved until the file changes"));
     next("show", &flags, output);
     Ok(Exit::Done)
 }

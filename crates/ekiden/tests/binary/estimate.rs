@@ -154,7 +154,8 @@ fn a_run_warns_of_too_few_sessions_and_begins_all_the_same() {
     environment.write("large.md", "Port big.rs.\n");
     let told = environment.told(&["run", "large.md", "--agent", "rehearsal", "-m", "2"]);
     let warning = told.lines().find(|line| line.contains("may take"));
-    let expected = "warning: large.md may take up to 11 sessions, and may have 2; `-m 11` allows more";
+    let expected =
+        "warning: large.md may take up to 11 sessions, and may have 2; `-m 11` allows more";
     assert_eq!(warning, Some(expected), "{told}");
     assert!(told.contains("session 1"), "{told}");
     let small = environment.told(&["run", "spec.md", "--new", "--agent", "rehearsal", "-m", "2"]);
