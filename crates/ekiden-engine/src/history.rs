@@ -280,18 +280,18 @@ pub fn check_unfinished(
     if holder.is_some() {
         return Err(EngineError::Held { holder });
     }
-    let Some(state) = open(workspace)? else {
-        return Ok(());
+    let newest = match open(workspace)? {
+        Some(state) => refuse_unfinished(&state, workspace.worktree(), wanted)?,
+        None => None,
     };
-    let newest = refuse_unfinished(&state, workspace.worktree(), wanted)?;
     let newest = newest.filter(|run| !run.outcome().is_none_or(Outcome::is_delivered));
     let Some((run, wanted)) = newest.as_ref().zip(wanted) else {
         return Ok(());
     };
-    let id = run.header().run.clone();
-    if unfinished_task(run, wanted) == UnfinishedTask::SamePlan && is_apart(workspace, &id)? {
+    let id = &run.header().run;
+    if unfinished_task(run, wanted) == UnfinishedTask::SamePlan && is_apart(workspace, id)? {
         return Err(EngineError::Unfinished {
-            run: id,
+            run: id.clone(),
             asks: false,
             task: UnfinishedTask::Undelivered,
         });

@@ -239,6 +239,11 @@ impl Manifest {
         let stages = self.stages.iter();
         stages.filter_map(|stage| stage.part.agent.as_deref())
     }
+
+    /// How many of the run's own agents, of which the first is its main one, no stage has.
+    pub fn unused(&self) -> usize {
+        usize::from(self.agents().count() == self.stages.len())
+    }
 }
 
 impl Part {

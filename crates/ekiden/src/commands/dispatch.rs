@@ -22,7 +22,6 @@ use std::time::Duration;
 
 use clap::Args;
 use ekiden_agent::SignalFlag;
-use ekiden_core::agent::AgentSpec;
 use ekiden_core::issue::{Issue, IssueRef, TrackerKind};
 use ekiden_core::limits;
 use ekiden_core::settings::Settings;
@@ -44,7 +43,7 @@ use self::place::{IssueWorktree, Standing, trees};
 use self::round::{Step, Wanted, steps};
 use super::issue::warn_of_unusable;
 use super::repository::{self, nothing_verifies};
-use super::run::{check_agents, settle_permissions};
+use super::run::{check_agents, settle_all_permissions};
 use super::task::Task;
 use super::{Invocation, launch};
 use crate::client::settings::ClientSettings;
@@ -125,24 +124,8 @@ pub fn dispatch(args: &DispatchArgs, output: &mut Output) -> Result<Exit, Failur
     check_agents(settings.agents(), &invocation, &workspace.dir)?;
     let isolated = settings.agent.permissions.isolated;
     let client = ClientSettings::read(&invocation.environment, &workspace.dir, isolated);
-    let workers: Vec<AgentSpec> = settings.workers().cloned().collect();
-    let permissions = &mut settings.agent.permissions;
-    settle_permissions(&invocation, &client, &workers, permissions, output)?;
-    if invocation.given.origin(&table::BRANCH.row) == Origin::Flag {
-        let hint = "leave out `--branch`; `tracker.branch` says how they are named";
-        return Err(Failure::new(Exit::Settings, "each run has its own branch").hint(hint));
-    }
-    let each = settings.bounds.run.micro_usd;
-    let has_room = |total| each.is_some_and(|each| each <= total);
-    if !args.total_budget.is_none_or(has_room) {
-        let text = "`--total-budget` needs a budget of each run, and room for one";
-        return Err(Failure::new(Exit::Usage, text)
-            .hint("`--run-budget USD` is what each run may cost; it must not exceed the total"));
-    }
-    if args.pull_request {
-        repository::may_open_pull_request(&invocation, &workspace)?;
-        chosen::verification(&invocation.given)?.ok_or_else(nothing_verifies)?;
-    }
+    settle_all_permissions(&invocation, &client, &mut settings, None, output)?;
+    refuse_unfit(args, &invocation, &workspace, &settings)?;
     let state_dir = chosen::state_dir(&invocation.given, &invocation.here)?;
     let dir = isolation::place(
         "issues",
@@ -186,6 +169,31 @@ pub fn dispatch(args: &DispatchArgs, output: &mut Output) -> Result<Exit, Failur
         output,
     };
     dispatcher.dispatch()
+}
+
+/// Refuses at the start what no run could begin with.
+fn refuse_unfit(
+    args: &DispatchArgs,
+    invocation: &Invocation,
+    workspace: &Workspace,
+    settings: &Settings,
+) -> Result<(), Failure> {
+    if invocation.given.origin(&table::BRANCH.row) == Origin::Flag {
+        let hint = "leave out `--branch`; `tracker.branch` says how they are named";
+        return Err(Failure::new(Exit::Settings, "each run has its own branch").hint(hint));
+    }
+    let each = settings.bounds.run.micro_usd;
+    let has_room = |total| each.is_some_and(|each| each <= total);
+    if !args.total_budget.is_none_or(has_room) {
+        let text = "`--total-budget` needs a budget of each run, and room for one";
+        return Err(Failure::new(Exit::Usage, text)
+            .hint("`--run-budget USD` is what each run may cost; it must not exceed the total"));
+    }
+    if args.pull_request {
+        repository::may_open_pull_request(invocation, workspace)?;
+        chosen::verification(&invocation.given)?.ok_or_else(nothing_verifies)?;
+    }
+    Ok(())
 }
 
 struct Dispatcher<'a> {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use ekiden_agent::with_default_signals;
-use ekiden_core::agent::{AgentSpec, Interface};
+use ekiden_core::agent::Interface;
 use ekiden_core::manifest::Manifest;
 use ekiden_core::settings::{RunStarted, Settings};
 use ekiden_core::time::Timestamp;
@@ -15,7 +15,7 @@ use ekiden_manifest::Fault;
 
 use super::fleet::Placement;
 use super::issue::PlanIssue;
-use super::run::{check_agents, settle_permissions};
+use super::run::{check_agents, settle_all_permissions};
 use super::{Invocation, check_command, launch};
 use crate::client::settings::ClientSettings;
 use crate::client::window;
@@ -176,12 +176,7 @@ pub(super) fn carry_out(
         let setup = setup.as_deref();
         have_approved(&manifest, setup, path, how, invocation, workspace, output)?;
     }
-    let workers: Vec<AgentSpec> = (settings.workers().skip(unused(&manifest)))
-        .chain(manifest.agents())
-        .cloned()
-        .collect();
-    let permissions = &mut settings.agent.permissions;
-    settle_permissions(invocation, &client, &workers, permissions, output)?;
+    settle_all_permissions(invocation, &client, &mut settings, Some(&manifest), output)?;
     let mut header = RunStarted {
         imported: how.done.map(|done| done.imported.clone()),
         issue_read: how.issue_read,
@@ -208,7 +203,7 @@ fn in_the_way(
     invocation: &Invocation,
     workspace: &Workspace,
 ) -> Vec<Failure> {
-    let agents = settings.agents().skip(unused(manifest));
+    let agents = settings.agents().skip(manifest.unused());
     let agents = agents.chain(manifest.agents());
     let (agents, git) = match how.place.is_some_and(Placement::is_fleet) {
         true => (Ok(()), Ok(())),
@@ -223,11 +218,6 @@ fn in_the_way(
     };
     let checks = [agents, unfinished, git];
     checks.into_iter().filter_map(Result::err).collect()
-}
-
-/// How many of the run's own agents, of which the first is its main one, no stage has.
-fn unused(manifest: &Manifest) -> usize {
-    usize::from(manifest.agents().count() == manifest.stages.len())
 }
 
 /// Has a person approve the plan.

@@ -8,7 +8,7 @@ use ekiden_agent::child::find_on_path;
 use ekiden_core::agent::{AgentKind, AgentSpec, Interface, Permissions};
 use ekiden_core::ids::{SessionNumber, StageId};
 use ekiden_core::manifest::{Manifest, Part, Stage};
-use ekiden_core::settings::RunStarted;
+use ekiden_core::settings::{RunStarted, Settings};
 use ekiden_core::text::shell_word;
 use ekiden_engine::workspace::Workspace;
 
@@ -160,9 +160,7 @@ pub(super) fn go(
     let isolated = header.settings.agent.permissions.isolated;
     let client = ClientSettings::read(&invocation.environment, &workspace.dir, isolated);
     window::lower(&mut header.settings, &client);
-    let workers: Vec<AgentSpec> = header.settings.workers().cloned().collect();
-    let permissions = &mut header.settings.agent.permissions;
-    settle_permissions(invocation, &client, &workers, permissions, output)?;
+    settle_all_permissions(invocation, &client, &mut header.settings, None, output)?;
     let mut notes = repository::fit(&mut header, invocation, &workspace)?;
     if let Some(issue) = begin.issue {
         issue.settle(&mut header, invocation, &workspace)?;
@@ -228,6 +226,21 @@ pub(super) fn header(
     };
     let settings = chosen::settings(given, &invocation.here)?;
     Ok(launch::header(workspace, Manifest::single(stage), settings))
+}
+
+/// The same as [`settle_permissions`], for all agents that work on a run.
+pub(super) fn settle_all_permissions(
+    invocation: &Invocation,
+    client: &ClientSettings,
+    settings: &mut Settings,
+    plan: Option<&Manifest>,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let own = settings.workers().skip(plan.map_or(0, Manifest::unused));
+    let workers = own.chain(plan.into_iter().flat_map(Manifest::agents));
+    let workers: Vec<AgentSpec> = workers.cloned().collect();
+    let permissions = &mut settings.agent.permissions;
+    settle_permissions(invocation, client, &workers, permissions, output)
 }
 
 /// Somebody must have chosen what the agents that work may do without asking: a person at a terminal is asked once.

@@ -126,17 +126,7 @@ pub fn shard(args: &ShardArgs, output: &mut Output) -> Result<Exit, Failure> {
                 .and(&shards),
         );
     }
-    let [tokens, parts] = [
-        phrase::tokens(shards.whole.tokens),
-        phrase::count(shards.shards.len() as u64, "part"),
-    ];
-    let whole = format!(
-        " · about {tokens} tokens, {}% of the usable window · {parts}",
-        shards.whole.percent
-    );
-    output.line(Line::new(Tone::Plain, one_line(&spec.name)).with(Tone::Quiet, whole));
-    let rows = shards.table().into_iter();
-    rows.for_each(|row| output.line(Line::new(Tone::Plain, format!("  {row}")).hanging(7)));
+    print(&shards, &spec.name, output);
     for issue in &issues {
         output.line(Line::labelled("issue", Tone::Plain, one_line(issue)));
     }
@@ -147,6 +137,21 @@ pub fn shard(args: &ShardArgs, output: &mut Output) -> Result<Exit, Failure> {
     let next = args.next(&invocation, &dir, written.as_deref(), shards.shards.len());
     output.line(Line::next(next));
     Ok(Exit::Done)
+}
+
+/// Prints the parts.
+fn print(shards: &Shards, name: &str, output: &mut Output) {
+    let [tokens, parts] = [
+        phrase::tokens(shards.whole.tokens),
+        phrase::count(shards.shards.len() as u64, "part"),
+    ];
+    let whole = format!(
+        " · about {tokens} tokens, {}% of the usable window · {parts}",
+        shards.whole.percent
+    );
+    output.line(Line::new(Tone::Plain, one_line(name)).with(Tone::Quiet, whole));
+    let rows = shards.table().into_iter();
+    rows.for_each(|row| output.line(Line::new(Tone::Plain, format!("  {row}")).hanging(7)));
 }
 
 impl ShardArgs {

@@ -61,24 +61,8 @@ pub fn tell_checkpoint(
         Some(of_it) => format!("Iteration {}", of_it.iteration),
         None => format!("Session {short}"),
     };
-    let percent = request.percent.map(|percent| format!(" at {percent}%"));
-    let entry = Entry {
-        head: format!(
-            "{place} · {}{}",
-            request.reason.name(),
-            percent.unwrap_or_default()
-        ),
-        at,
-        facts: points
-            .task
-            .into_iter()
-            .chain(points.branch.map(|branch| format!("Branch: {branch}")))
-            .collect(),
-        done: points.done,
-        next: points.next_steps,
-        asks: Vec::new(),
-        document: trackers.document(&taken.name, text),
-    };
+    let document = trackers.document(&taken.name, text);
+    let entry = entry(request, &place, at, points, document);
     let queued = |what: &str, write: Write| Queued {
         v: Queued::VERSION,
         key: match matches!(write, Write::State { .. }) {
@@ -104,6 +88,34 @@ pub fn tell_checkpoint(
         queue.map_err(|error| format!("cannot {}", in_full(&error)))?;
     }
     super::begin(&request.project_dir).map_err(|error| format!("start the sending: {error}"))
+}
+
+/// What the comment says about a checkpoint.
+fn entry(
+    request: &Request,
+    place: &str,
+    at: Timestamp,
+    points: KeyPoints,
+    document: Document,
+) -> Entry {
+    let percent = request.percent.map(|percent| format!(" at {percent}%"));
+    Entry {
+        head: format!(
+            "{place} · {}{}",
+            request.reason.name(),
+            percent.unwrap_or_default()
+        ),
+        at,
+        facts: points
+            .task
+            .into_iter()
+            .chain(points.branch.map(|branch| format!("Branch: {branch}")))
+            .collect(),
+        done: points.done,
+        next: points.next_steps,
+        asks: Vec::new(),
+        document,
+    }
 }
 
 /// Queues the removal of the label: a session continues from the handoff. Returns an error as one line.
