@@ -270,8 +270,7 @@ pub fn holder(workspace: &Workspace) -> Option<Holder> {
     WorkDirLock::holder_of(&workspace.layout().lock(workspace.worktree()))
 }
 
-/// Fails if another run here prevents a new one from beginning. What the new one does may not be known yet.
-/// May start a runtime, so it panics if called within one.
+/// Fails if another run here prevents a new one, which may not be known yet. Panics within a runtime: it may start one.
 pub fn check_unfinished(
     workspace: &Workspace,
     wanted: Option<&Manifest>,
