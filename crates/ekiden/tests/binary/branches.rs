@@ -35,13 +35,12 @@ fn a_run_works_on_its_branch_and_a_resume_goes_back_to_it() {
     commits after each session on `work`; 2 files with earlier changes stay out of it
     session 1 · CLOCK
       window    40k tokens (rehearsal), hands off at 24k
-      context   at 28k, 70% of 40k usable: only the handoff may still be written
-      USAGE  handed off after TIME · 7 tool calls
-      items     4 of 5 done
-      next      The item "Item 5", with `echo made > item-5.txt`.
-      commit    COMMIT, 4 files
+      USAGE  handed off after TIME · 6 tool calls
+      items     3 of 5 done
+      next      The item "Item 4", with `echo made > item-4.txt`.
+      commit    COMMIT, 3 files
 
-    stopped (3): session limit reached after 1 of 1 sessions · TIME · 4 of 5 items done · 2 files not committed
+    stopped (3): session limit reached after 1 of 1 sessions · TIME · 3 of 5 items done · 2 files not committed
     knowledge  1 fact in .ekiden/KNOWLEDGE.md
     report     .ekiden/runs/RUN/report.html
     to continue:  ekiden resume -m 1

@@ -164,7 +164,7 @@ fn a_run_warns_of_too_few_sessions_and_begins_all_the_same() {
     environment.write("list.md", &"- [ ] one\n".repeat(60));
     let given = ["--agent-command", "echo x >> made", "-m", "1"];
     let list = environment.told(&[&["run", "list.md", "--new"][..], &given].concat());
-    assert!(list.contains("may take 20 to 20 sessions"), "{list}");
+    assert!(list.contains("may take up to 20 sessions"), "{list}");
 }
 
 // shows: EST-004

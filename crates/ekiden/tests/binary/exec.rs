@@ -165,7 +165,7 @@ fn what_an_agent_may_do_is_asked_of_those_that_work() {
     let execute = ["execute", "plan.toml", "--yes"];
     // The run's own agent is Claude Code, and no stage has it.
     let told = environment.told(&execute);
-    assert!(told.contains("A failed"), "{told}");
+    assert!(told.contains("session 1 · script"), "{told}");
     let unchosen = "you have not chosen what the agent may do without asking";
     let told = environment.told(&["run", "Do it.", "--agent", "script", "--fallback", "other"]);
     assert!(told.contains(unchosen), "{told}");

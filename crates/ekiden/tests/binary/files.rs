@@ -350,7 +350,7 @@ fn a_persons_edit_of_the_knowledge_stands() {
     run RUN continues · CLOCK · up to session 2
     session 2 · CLOCK
       window    40k tokens (rehearsal), hands off at 24k
-      USAGE  says all is done after TIME · 3 tool calls
+      USAGE  says all is done after TIME · 4 tool calls
       items     5 of 5 done
 
     complete (not verified) · 2 sessions · TIME · 6 files not committed
