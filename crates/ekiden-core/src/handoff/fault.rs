@@ -66,7 +66,7 @@ pub enum FaultKind {
     /// There is text, but under none of the headings that ekiden reads.
     #[error("no heading \"## Core Knowledge\" or \"## Session Log\". Put the text under one.")]
     NoHeading,
-    /// The old words of a correction are those of no fact, or of several.
+    /// The old words of a correction are those of no fact, or of several, or there are no new ones.
     #[error(
         "\"{words}\" names no fact, or several, or no new fact follows. Quote words that only the wrong fact has."
     )]

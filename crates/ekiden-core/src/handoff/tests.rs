@@ -327,7 +327,7 @@ fn cases() -> Vec<Case> {
         next_prompt(
             |text| {
                 format!(
-                    "{text}\nekiden: the program was interrupted and has resumed this conversation. The last call may or may not have taken effect, and the tree may have changed since: look at git status and log before you go on.\n"
+                    "{text}\nekiden: the program was interrupted and has resumed this conversation. The last call may or may not have taken effect: check before you repeat it. The tree may have changed since: look at git status and log, then go on.\n"
                 )
             },
             |_| NEXT_PROMPT.to_owned(),

@@ -54,7 +54,7 @@ fn the_prompt_follows_from_state() {
 fn a_resumed_conversation_gets_a_note_and_not_the_prompt_again() {
     let track = after("", "up works ends:crash+ wake");
     expect![[r#"
-        ekiden: the program was interrupted and has resumed this conversation. The last call may or may not have taken effect, and the tree may have changed since: look at git status and log before you go on.
+        ekiden: the program was interrupted and has resumed this conversation. The last call may or may not have taken effect: check before you repeat it. The tree may have changed since: look at git status and log, then go on.
         If you were asked to hand off, that no longer stands."#]].assert_eq(&track.prompt());
 }
 
