@@ -70,7 +70,7 @@ const STAGE: Fields = fields! {
     "prompt_file": INSIDE;
     /// Ids of the stages that must be done first.
     "needs": Kind::List(&Kind::Need(NEED));
-    /// Files that its agent sees at the start; may be globs. What is not there is no fault, since an earlier stage may write it: the agent is told.
+    /// Files that its agent sees at the start; may be globs. What is not there is no fault, since an earlier stage may write it; the agent is told, except of globs.
     "context": GLOBS;
     /// Files that the stage creates or changes; may be globs. Each must match a file when the stage is done.
     "outputs": OUTPUTS;
