@@ -46,12 +46,9 @@ pub struct Refused {
 impl Refused {
     /// The faults for the model, which did not see the text in these lines.
     pub fn without_lines(&self) -> Vec<String> {
-        let without_line = |fault: &Fault| {
-            Fault {
-                line: None,
-                ..fault.clone()
-            }
-            .to_string()
+        let without_line = |fault: &Fault| match &fault.hint {
+            Some(hint) => format!("{}: {hint}", fault.text),
+            None => fault.text.clone(),
         };
         self.faults.shown.iter().map(without_line).collect()
     }
