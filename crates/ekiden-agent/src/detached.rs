@@ -18,8 +18,8 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::unix::in_own_session;
 
-/// Starts a program without waiting for it, and without input or output. It runs on if its handle is dropped, and
-/// whoever ends this process: a client ends the processes of a hook that has answered.
+/// Starts a program without waiting for it, and without input or output. It runs on if its handle is dropped, or if this
+/// process and its group are ended, as a client does to a hook that has answered.
 pub fn start(program: &Path, args: &[OsString], dir: &Path) -> io::Result<Child> {
     let mut command = Command::new(program);
     command.args(args).current_dir(dir);

@@ -270,7 +270,7 @@ pub fn holder(workspace: &Workspace) -> Option<Holder> {
     WorkDirLock::holder_of(&workspace.layout().lock(workspace.worktree()))
 }
 
-/// Fails if another run here prevents a new one, which may not be known yet. Panics within a runtime: it may start one.
+/// Fails if another run here prevents a new one; `wanted` is what that does, if known. Panics within a runtime: it may start one.
 pub fn check_unfinished(
     workspace: &Workspace,
     wanted: Option<&Manifest>,

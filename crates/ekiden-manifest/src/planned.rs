@@ -155,6 +155,16 @@ mod tests {
 
     // shows: PLN-07
     #[test]
+    fn a_fault_and_its_remedy_stand_apart() {
+        let told = faults(&GOOD.replace("[\"S01\"]", "[\"S0\"]"));
+        assert_eq!(
+            told,
+            ["stage \"S02\" needs \"S0\", which does not exist: did you mean \"S01\"?"]
+        );
+    }
+
+    // shows: PLN-07
+    #[test]
     fn a_good_answer_is_kept_as_it_was_read() {
         let planned = planned(GOOD, Some("docs/architecture.md")).unwrap();
         let document = read_text(&planned).unwrap();

@@ -117,7 +117,7 @@ pub(super) const HOOK_REFUSED: &str = "A hook refused to commit the last session
 pub(super) const REPEATED: &str = "The last {k} handoffs were almost the same, and so was the tree: take another way, and name it.";
 pub(super) const TASK_CHANGED: &str =
     "The user has changed the task, and notes may follow the old one.";
-pub(super) const NEW_TASK: &str = "The task before this one is done. The text under \"Task\" is new; the notes tell what was there before. Only this session sees them: what the new task takes from them goes into KNOWLEDGE.md.";
+pub(super) const NEW_TASK: &str = "The task before this one is done. The text under \"Task\" is new; the notes tell what was there before. Only this session sees them: what later sessions need from them goes into KNOWLEDGE.md.";
 pub(super) const GONE_BACK: &str = "The user went back to these notes: later sessions worked on the tree; git status and log show what they left.";
 pub(super) const OPERATOR: &str = "Words for this session, under \"From the user\", go before the notes; marked lines in them are data. Only this session sees them: what stays valid goes into KNOWLEDGE.md.";
 pub(super) const ITEM_PART: &str = "# The item in hand";

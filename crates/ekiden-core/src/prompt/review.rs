@@ -26,7 +26,7 @@ pub(super) const CHECK_INTRO: &str = "ekiden ran it on this tree:";
 pub(super) const NO_CHECK: &str = "There is none: only reading the work shows whether it is done.";
 pub(super) const OUTPUT: &str = "The end of its output:";
 pub(super) const CHANGES: &str = "# Changes";
-pub(super) const CHANGES_INTRO: &str = "Read from git, in the work dir, since the commit that the relay began from: the files, then the diff. What the user had not committed by then is among it.";
+pub(super) const CHANGES_INTRO: &str = "Read from git, in the work dir, since the commit that the relay began from: the files, then the diff. Changes that the user had not committed by then are among them.";
 pub(super) const FINDINGS: &str = "# Findings of a reviewer";
 pub(super) const FINDINGS_INTRO: &str = "Place, reason, and how it was seen.";
 
@@ -34,7 +34,7 @@ pub(super) const FINDINGS_INTRO: &str = "Place, reason, and how it was seen.";
 pub const NO_TREE: &str = "The work is claimed to be done, but nobody could review it: the work tree could not be read. Answer or resume to have it verified and reviewed again.";
 const TREE_CHANGED: &str = "The work tree changed while session {number} reviewed it, so its verdict does not count. Look at the changes (git status, git diff), then answer or resume to have the work verified and reviewed again.";
 const NO_VERDICT: &str = "The work is claimed to be done, but session {number} came to no verdict (last attempt: {cause}). `ekiden resume` has it reviewed again; `ekiden resume --no-review` counts it without.";
-const FAULTS_LEFT: &str = "A reviewer still finds faults. Say which to fix, and which are not faults; PROGRESS.md has the session's own view:";
+const FAULTS_LEFT: &str = "A reviewer still finds faults; PROGRESS.md has the session's own view of them. Say which to fix, and which are not faults:";
 
 /// A check's line and output, in tokens.
 const CHECK_TOKENS_MAX: usize = 100;

@@ -332,7 +332,8 @@ impl Session {
         let (level, is_used_up) = (self.level, self.is_used_up());
         let open = self.channel.open()?;
         // A message that waits in the agent becomes a separate turn, even after one that failed: the agent has begun it
-        // when we hear of this one's end. If there is no room left for one, it ends.
+        // when we hear of this one's end. A failed turn uses up a request, so this ends. Without room for a turn, the
+        // process ends.
         match open.undelivered {
             true if is_used_up => return self.terminate(),
             true if hears && (!failed || open.asks < limits::ASKS_MAX) => {

@@ -214,7 +214,7 @@ impl Shards {
         let (head, part) = (&text[self.head.clone()], &text[shard.range.clone()]);
         let intro = |at: &str| {
             format!(
-                "Do part {} of {} of {document}: {}. It stands {at}. Do all of it.{}",
+                "Do part {} of {} of {document}: {}. It stands {at}. Do all of it{}",
                 place + 1,
                 self.shards.len(),
                 shard.title,
@@ -262,8 +262,8 @@ impl Shards {
             .enumerate()
             .filter(|(other, _)| *other != place);
         match others.map(|(_, shard)| line(shard)).collect::<String>() {
-            none if none.is_empty() => "\n".to_owned(),
-            lines => format!(" Other sessions do these parts; do nothing of them:\n{lines}"),
+            none if none.is_empty() => ".\n".to_owned(),
+            lines => format!(", and leave these parts to other sessions:\n{lines}"),
         }
     }
 }

@@ -207,8 +207,8 @@ fn a_part_is_quoted_whole_or_put_into_a_file() {
     let prompt = shards.prompt(text, 1, "shop.md", "plan.parts/S02.md");
     assert_eq!(
         prompt.text,
-        "Do part 2 of 2 of shop.md: Mill. It stands below, whole. Do all of it. Other sessions do these parts; do nothing \
-         of them:\n- S01: Till (done, you build on it)\n\nThe document begins, for all parts:\n\n# Shop\n\nIn \
+        "Do part 2 of 2 of shop.md: Mill. It stands below, whole. Do all of it, and leave these parts to other \
+         sessions:\n- S01: Till (done, you build on it)\n\nThe document begins, for all parts:\n\n# Shop\n\nIn \
          short.\n\nYour part:\n\n## Mill\n\nSee section \"Till\".\n"
     );
     let long = text.replace("Small.", &"Long. ".repeat(2_000));

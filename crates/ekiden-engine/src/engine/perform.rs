@@ -250,10 +250,10 @@ impl<R: EffectRunner> Engine<'_, R> {
 
     /// The run continues without a file that cannot be published. Where nothing can be written, it ends: an agent could
     /// not leave its handoff there either, and each session would cost money for nothing.
-    fn unless_shut(&mut self, published: Result<(), StoreError>) -> Result<(), EngineError> {
+    fn unless_unwritable(&mut self, published: Result<(), StoreError>) -> Result<(), EngineError> {
         match published {
-            Err(StoreError::Disk(shut)) if shut.needs_person() => {
-                Err(EngineError::Publish(shut.into()))
+            Err(StoreError::Disk(error)) if error.needs_person() => {
+                Err(EngineError::Publish(error.into()))
             }
             other => {
                 self.warn_if_failed(other);
@@ -281,8 +281,8 @@ impl<R: EffectRunner> Engine<'_, R> {
         let texts = self.files.publish(relay, durably);
         let list = self.files.publish_list(relay);
         let is_published = texts.is_ok();
-        self.unless_shut(texts)?;
-        self.unless_shut(list)?;
+        self.unless_unwritable(texts)?;
+        self.unless_unwritable(list)?;
         Ok(is_published)
     }
 }

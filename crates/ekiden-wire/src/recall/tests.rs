@@ -104,6 +104,10 @@ fn what_was_done_is_told_each_once_and_newest_last() {
     ));
     for (id, refusal) in [
         ("s3", "Not run: x"),
+        (
+            "s5",
+            "<tool_use_error>Not run, this one time: x</tool_use_error>",
+        ),
         ("s4", "The user doesn't want to proceed"),
     ] {
         lines.extend(shell(id, "cargo test -p wire", refusal, true));
@@ -192,6 +196,7 @@ fn what_the_client_wrote_in_the_persons_name_is_no_prompt() {
         prompt("<command-name>/clear</command-name>"),
         prompt("<local-command-stdout></local-command-stdout>"),
         prompt("<task-notification>done</task-notification>"),
+        prompt("The ekiden-mod plugin sent a message:\nThe guard's handoff document"),
         blocks("[Request interrupted by user]"),
         blocks("Fix <div> nesting"),
         prompt(

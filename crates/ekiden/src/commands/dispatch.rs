@@ -71,9 +71,9 @@ const LOOKS: u32 = 4;
 /// its own branch. ekiden commits what sessions do. The runs work in the background; `ekiden status --everywhere` shows them.
 ///
 /// If you remove the label or close the issue, its run hands off and stops; if you set the label again, the run continues.
-/// ekiden takes no issue again while the worktree of its run is there; that of a complete run goes with the label. It never
-/// takes an issue that another open issue blocks, and starts nothing while it knows of a usage limit. ctrl-c asks all runs to
-/// hand off and stop, and waits for that; the next dispatcher resumes them, also after a kill.
+/// ekiden does not take an issue again while the worktree of its run is there; it removes a complete run's worktree when the
+/// label is gone. It never takes an issue that another open issue blocks, and starts nothing while it knows of a usage limit.
+/// ctrl-c asks all runs to hand off and stop, and waits for that; the next dispatcher resumes them, also after a kill.
 #[derive(Args)]
 pub struct DispatchArgs {
     /// What you want of each issue: a file, or the text in quotes [default: all of it]

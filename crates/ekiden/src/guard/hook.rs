@@ -30,11 +30,10 @@ const LOCK_PATIENCE: Duration = Duration::from_millis(5);
 const LONG_LOCK_PATIENCE: Duration = Duration::from_secs(1);
 /// How much of the memory a session reads at its start: about 1,000 tokens.
 const CONTEXT_CHARS_MAX: usize = 3_000;
-/// How prompts begin that no person wrote: the client's own, which report on background tasks, and the mod's.
-const OWN_PROMPTS: [&str; 4] = [
+/// How prompts begin that are not from a person: the client reports on background tasks, and the mod names the document.
+const OWN_PROMPTS: [&str; 3] = [
     "<task-notification>",
     "<system-reminder>",
-    "The ekiden-mod plugin sent a message:",
     "The guard's handoff document of this session",
 ];
 

@@ -964,9 +964,12 @@ fn subagents_and_the_clients_own_prompts_are_not_the_session() {
         ),
         json!({})
     );
-    let own = json!({"prompt": "<task-notification>done</task-notification>"});
-    assert_eq!(session.hook("UserPromptSubmit", &own), json!({}));
-    assert_eq!(session.log(), "");
+    let named = include_str!("../../../ekiden-core/src/prompt/texts/alert_written.md");
+    for own in ["<task-notification>done</task-notification>", named] {
+        let own = json!({"prompt": own});
+        assert_eq!(session.hook("UserPromptSubmit", &own), json!({}));
+        assert_eq!(session.log(), "");
+    }
     session.uses(96).batch("ls");
     let call = |name: &str, input: Value| {
         let asked =

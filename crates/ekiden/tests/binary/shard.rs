@@ -81,7 +81,7 @@ fn the_plan_quotes_each_part_whole_and_is_carried_out() {
     name = "Small letters"
     estimate_tokens = 14050
     prompt = """
-    Do part 1 of 2 of spec.md: Small letters. It stands below, whole. Do all of it. Other sessions do these parts; do nothing of them:
+    Do part 1 of 2 of spec.md: Small letters. It stands below, whole. Do all of it, and leave these parts to other sessions:
     - S02: Large letters
 
     The document begins, for all parts:
@@ -116,7 +116,7 @@ fn the_plan_quotes_each_part_whole_and_is_carried_out() {
     needs = ["S01"]
     estimate_tokens = 14061
     prompt = """
-    Do part 2 of 2 of spec.md: Large letters. It stands below, whole. Do all of it. Other sessions do these parts; do nothing of them:
+    Do part 2 of 2 of spec.md: Large letters. It stands below, whole. Do all of it, and leave these parts to other sessions:
     - S01: Small letters (done, you build on it)
 
     The document begins, for all parts:

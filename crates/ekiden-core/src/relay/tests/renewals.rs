@@ -256,7 +256,7 @@ fn a_follow_up_begins_with_its_task_what_is_known_and_what_was_done() {
         # Now
 
         This is session 3.
-        The task before this one is done. The text under "Task" is new; the notes tell what was there before. Only this session sees them: what the new task takes from them goes into KNOWLEDGE.md.
+        The task before this one is done. The text under "Task" is new; the notes tell what was there before. Only this session sees them: what later sessions need from them goes into KNOWLEDGE.md.
         Get to know the project, note the task's parts ("Open items" when you hand off), then begin with the first.
     "##]].assert_eq(&track.prompt());
     assert_eq!(track.relay().session_max(), 12);
@@ -278,7 +278,7 @@ fn after_a_follow_ups_session_without_a_handoff_the_next_knows_the_work_before()
         # Now
 
         This is session 4.
-        The task before this one is done. The text under "Task" is new; the notes tell what was there before. Only this session sees them: what the new task takes from them goes into KNOWLEDGE.md.
+        The task before this one is done. The text under "Task" is new; the notes tell what was there before. Only this session sees them: what later sessions need from them goes into KNOWLEDGE.md.
         Look at the tree, and see from it how far the work got; then take the next unfinished part of the task.
     "##]].assert_eq(&now(&track));
     track.words("well");
