@@ -16,7 +16,7 @@ pub fn leads_to(path: &Path) -> PathBuf {
 /// The same, with functions that resolve an existing path and read a link.
 ///
 /// A file that would be created keeps its name. A link to something that does not exist is followed too, since
-/// a file written through it is created at its target. Links in a circle lead to the root, where nobody works.
+/// a file written through it is created at its target. A circle of links gives the root, where nobody works.
 pub fn leads_to_by(
     path: &Path,
     real: &dyn Fn(&Path) -> Option<PathBuf>,

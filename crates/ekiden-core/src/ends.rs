@@ -49,7 +49,7 @@ pub enum EndCause {
     /// The model was cut off at the longest answer it may give.
     OutputLimit,
     Refused,
-    /// The model's calls could not be read, again and again.
+    /// The model's calls repeatedly could not be read.
     UnreadableCalls,
     /// The context window is full: the handoff came too late.
     ContextFull,

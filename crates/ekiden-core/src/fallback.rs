@@ -123,7 +123,7 @@ pub(crate) struct Candidates {
     returns: Returns,
     /// The agent that began the last conversation.
     current: usize,
-    /// The run's, as long as the relay acts.
+    /// The run's outages, which the relay has while it takes a step.
     pub(crate) outages: Outages,
     /// The names of agents whose budget has no room for another session. It follows from their spend.
     pub(crate) spent: BTreeSet<String>,

@@ -88,7 +88,7 @@ pub const UNHEARD_MAX: Millis = Millis::from_secs(60);
 /// How long a guided relay counts down before it begins the next session: time to read a handoff's first
 /// line and to press enter.
 pub const GUIDED_COUNTDOWN: Millis = Millis::from_secs(10);
-/// Characters that an operator may add for one session. Longer texts belong into the task.
+/// Characters that a user may add for one session. Longer texts belong in the task.
 pub const OPERATOR_CHARS_MAX: usize = 4_000;
 /// The default limit of one verification.
 pub const VERIFY_TIMEOUT_DEFAULT: Millis = Millis::from_secs(120);
@@ -119,14 +119,14 @@ pub const NOTIFY_PAUSES: [Millis; 3] = [
 ];
 /// How long a finished run waits for notifications that are being sent, whatever happens to them.
 pub const NOTIFY_AT_END: Millis = Millis::from_secs(5);
-/// Notifications that may be sent at the same time. If there are so many, nobody answers.
+/// Notifications that may be sent at the same time. If this many are on their way, nobody answers.
 pub const NOTIFY_MAX: usize = 32;
 
 // ── Money, tokens, time, turns ───────────────────────────────────────────────────────────────
 
 /// The share of a budget at which ekiden orders the handoff, so that a budget ends in one.
 pub const SPEND_ORDER_PERCENT: u64 = 90;
-/// A session that could spend less than this part of the usual cost of a session is not worth starting.
+/// A session that could spend less than one part in this many of the usual cost of a session is not worth starting.
 pub const SHARE_MIN_PART: u64 = 4;
 /// How long a stage waits for other stages to return some of the budget before it checks by itself.
 pub const SHARE_WAIT: Millis = Millis::from_secs(3600);
@@ -138,9 +138,9 @@ pub const TURNS_MAX_MAX: u32 = 100_000;
 /// The price of a token of fresh input, in billionths of a US dollar, for a model that never reported its
 /// cost. It is above what models cost, so that a budget holds in the first session too.
 pub const PRICE_UNKNOWN_NANO_USD: u64 = 15_000;
-/// A price that predicts a cost to within this part is kept.
+/// A price that predicts a cost to within one part in this many is kept.
 pub const PRICE_TELLS_PART: u64 = 50;
-/// Two observations give two prices only if their mixes differ by more than this part.
+/// Two observations give two prices only if their mixes differ by more than one part in this many.
 pub const PRICE_MIX_PART: u128 = 5;
 /// How long a session works before it gets the order to hand off, by default.
 pub const SESSION_TIMEOUT_DEFAULT: Millis = Millis::from_secs(30 * 60);
@@ -297,7 +297,7 @@ pub const DOCUMENT_STANDS_TOKENS: u64 = 10_000;
 pub const STATE_FILES_MAX: usize = 100;
 /// A session that stops with more than this use in percent, without a handoff, is asked for one.
 pub const STOP_REMINDER_PERCENT: u64 = 50;
-/// Usage that fell below this share, in percent, of the last reported one was compacted.
+/// If the use falls below this share of the last reported one, in percent, the context was compacted.
 pub const REARM_PERCENT: u64 = 80;
 
 // ── Handoff documents of watched sessions ────────────────────────────────────────────────────
@@ -307,7 +307,7 @@ pub const REARM_PERCENT: u64 = 80;
 pub const DOCUMENT_CHARS_MAX: usize = 9_000;
 /// An older document is named at a session's start, not shown.
 pub const DOCUMENT_SHOWN_FOR: Millis = Millis::from_secs(7 * 24 * 60 * 60);
-/// A new document: the rest is left for the agent's text.
+/// The size of a document when ekiden makes it: what a whole one may have beyond this is left for the agent's text.
 pub const DOCUMENT_MADE_TOKENS_MAX: usize = 2_200;
 /// Larger new files stay out of a commit of work in progress: each version would be kept.
 pub const WIP_FILE_BYTES_MAX: u64 = 20 * 1024 * 1024;
@@ -348,7 +348,7 @@ pub const STAGE_TURNS_DEFAULT: u32 = 50;
 pub const STAGE_SESSION_TOKENS_DEFAULT: u64 = 80_000;
 /// Tries of a failed stage after the first: a stage that fails ten times fails for a reason.
 pub const RETRIES_MAX: u32 = 10;
-/// A command in a manifest, in bytes. A longer one is a script and belongs into a file.
+/// A command in a manifest, in bytes. A longer one is a script and belongs in a file.
 pub const COMMAND_BYTES_MAX: usize = 16 * 1024;
 /// A path or glob in a manifest, in bytes.
 pub const PATH_BYTES_MAX: usize = 1_024;

@@ -50,7 +50,7 @@ pub enum Outcome {
         agents: Vec<AgentBudget>,
     },
     /// The first response of a session already filled its window beyond L2: sessions would hand off
-    /// for ever without doing anything.
+    /// forever without doing anything.
     WindowTooFull {
         /// The context of that response, in tokens.
         usage_tokens: u64,

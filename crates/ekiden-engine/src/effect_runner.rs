@@ -39,7 +39,7 @@ pub enum Input {
     },
     /// A task has finished, or somebody wants the run to stop.
     Event(Event),
-    /// Something that the user should know and that stops nothing.
+    /// Something that the user should know, and that does not stop the run.
     Warning(String),
     /// Somebody steers the run.
     Steered {

@@ -208,7 +208,7 @@ impl RunSummary {
         if effects != record.effects {
             self.differs.get_or_insert(record.seq);
         }
-        // What differs before it is recorded.
+        // What differed before this record is recorded by it.
         if matches!(record.event, Event::LogicChanged { .. }) {
             self.differs = None;
         }

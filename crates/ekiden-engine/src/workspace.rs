@@ -72,7 +72,7 @@ impl Workspace {
     /// for each work dir. It asks git and waits, so it panics within a runtime.
     ///
     /// It is an error if git is missing, does not answer or refuses the repository that is there, since we would look for
-    /// the state in the wrong place; outside a repository it is none.
+    /// the state in the wrong place. Outside a repository none of these is an error.
     pub fn find(dir: &Path, state_dir: Option<&Path>) -> Result<Self, WorkspaceError> {
         let named = dir;
         let failed = |source| WorkspaceError::Dir {

@@ -159,7 +159,7 @@ impl Following {
             heard
                 .filter_map(|message| message.asker)
                 .for_each(Message::is_recorded);
-            // An outcome from before a resume counts no more.
+            // An outcome from before a resume no longer counts.
             if away.is_empty() && self.run.run().outcome().is_some() {
                 return Ok(0);
             }

@@ -35,7 +35,7 @@ impl Git {
     pub(crate) fn at(dir: &Path) -> Self {
         Self {
             dir: dir.to_owned(),
-            // Its output is read here.
+            // We read its messages, so they must be in English.
             env: vec![
                 ("GIT_TERMINAL_PROMPT".into(), "0".into()),
                 ("LC_ALL".into(), "C".into()),

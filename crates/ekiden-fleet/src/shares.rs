@@ -84,8 +84,8 @@ impl Shares {
         }
     }
 
-    /// Reserves a part of each budget for one of this many stages that begin. Returns how much its log may
-    /// add up to.
+    /// Reserves a part of each budget for one stage, when `sharers` stages begin. Returns the total that the
+    /// stage's own log may reach.
     pub(crate) fn reserve(
         &mut self,
         stage: &StageId,
@@ -136,8 +136,8 @@ impl Shares {
         is_shared
     }
 
-    /// There is more for a stage that ran short than it gave back: of the plan's budget, and of one of its
-    /// agents'.
+    /// Whether a stage that ran short would now get more than it gave back: both of the plan's budget and of
+    /// one of its agents' budgets.
     pub(crate) fn has_more(&self, stage: &StageId) -> bool {
         let mut short = self.short(stage).peekable();
         let is_of_plan = short.peek().is_none();
@@ -219,8 +219,8 @@ impl Shared {
         self.budget != Budget::default()
     }
 
-    /// Reserves a part for one of this many stages that begin. Returns how much its log may add up to;
-    /// `None` without a budget.
+    /// Reserves a part for one stage, when `sharers` stages begin. Returns the total that the stage's own log
+    /// may reach; `None` without a budget.
     fn reserve(&mut self, stage: &StageId, sharers: usize) -> Option<Budget> {
         let part = self.part(sharers);
         let account = self.stages.entry(stage.clone()).or_default();

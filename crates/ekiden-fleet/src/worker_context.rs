@@ -16,7 +16,7 @@ use crate::git::{Git, Move};
 pub(crate) const MIRROR: &str = "mirror.git";
 /// How long a worker rests after a fault on its side.
 pub(crate) const REST: Duration = Duration::from_secs(20);
-/// The same if its agent cannot work, until somebody logs in or a usage limit resets.
+/// The same if its agent cannot work because nobody is logged in or a usage limit is reached.
 pub(crate) const AGENT_REST: Duration = Duration::from_secs(600);
 
 /// What all attempts of a worker share.
@@ -33,7 +33,7 @@ pub(crate) struct WorkerContext {
     pub(crate) client: Client,
     /// The account whose usage limits the agents here count against, as the user of the fleet names it.
     pub(crate) account: String,
-    /// The worker takes no stage before that.
+    /// The worker takes no stage before this time.
     pub(crate) rests_until: std::sync::Mutex<Instant>,
     pub(crate) leaving: watch::Receiver<Option<Instant>>,
 }

@@ -98,7 +98,7 @@ impl Draft {
 
     /// The id of each stage. Ids of other formats may be any text; ours are made from them.
     fn stage_ids(&mut self) -> Vec<StageId> {
-        let mut first: HashMap<String, u32> = HashMap::with_capacity(self.stages.len());
+        let mut seen: HashSet<String> = HashSet::with_capacity(self.stages.len());
         let mut taken: HashSet<String> = HashSet::new();
         let is_ours = self.format == Format::Ekiden;
         let findings = &mut self.findings;
@@ -109,11 +109,9 @@ impl Draft {
             } else {
                 text.to_owned()
             };
-            if let Some(first) = first.get(&folded) {
-                let text = format!("id {} is already that of line {first}", quoted(text));
+            if !seen.insert(folded) {
+                let text = format!("id {} is already that of another stage", quoted(text));
                 findings.say(line, &text);
-            } else {
-                first.insert(folded, line);
             }
             let id = if is_ours {
                 text.to_owned()
@@ -194,11 +192,10 @@ impl Draft {
         let overlaps = overlap::find(&outputs, graph);
         for (one, other) in overlaps.pairs {
             let text = format!(
-                "{}: output {} may be written at the same time by {}, line {}",
+                "{}: output {} may be written at the same time by {}",
                 self.stages[other.stage].who,
                 quoted(other.pattern),
                 self.stages[one.stage].who,
-                one.line,
             );
             let hint = "let one need the other, or give them different outputs".to_owned();
             self.findings.add(Fault::new(other.line, &text).hint(hint));

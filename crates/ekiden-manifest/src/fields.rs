@@ -3,8 +3,9 @@
 
 use ekiden_core::handoff::Marker;
 use ekiden_core::label::{LABEL_RULE, is_label};
-use ekiden_core::limits::{COMMAND_BYTES_MAX, STAGE_DOLLARS_MAX, STAGE_TASK_TOKENS_MAX};
-use ekiden_core::prompt::budget::tokens;
+use ekiden_core::limits::{
+    BYTES_PER_TOKEN, COMMAND_BYTES_MAX, STAGE_DOLLARS_MAX, STAGE_TASK_TOKENS_MAX,
+};
 use ekiden_core::text::clean;
 use serde_json::{Map, Value, json};
 
@@ -113,14 +114,15 @@ fn line(text: &str) -> Result<String, String> {
 
 /// A task without hidden characters, or why it cannot be one.
 pub(crate) fn task(text: &str) -> Result<String, String> {
+    const BYTES_MAX: usize = STAGE_TASK_TOKENS_MAX * BYTES_PER_TOKEN;
     let task = plain(text);
-    let size = tokens(&task);
     if task.trim().is_empty() {
         Err("is empty".to_owned())
-    } else if size > STAGE_TASK_TOKENS_MAX {
+    } else if task.len() > BYTES_MAX {
         Err(format!(
-            "has {size} tokens, at most {STAGE_TASK_TOKENS_MAX} fit: move details into a file and name it in \
-             the context"
+            "has {} bytes, at most {BYTES_MAX} fit: shorten it, make two stages of it, or name a file with the \
+             details in the context",
+            task.len()
         ))
     } else {
         Ok(task)

@@ -13,7 +13,7 @@ const ANY: &str = "index";
 const ENDS: [&str; 3] = ["", "-wal", "-shm"];
 
 /// Asks the memory once it has caught up. A damaged database is set aside and rebuilt. On a disk that cannot be written,
-/// the index answers as it is. The second value says so.
+/// the index answers as it is. The second value tells the user if either happened.
 pub fn ask<T>(
     files: &MemoryFiles,
     question: impl Fn(&mut Memory) -> Result<T, MemoryError>,

@@ -26,12 +26,12 @@ impl Memory {
     pub fn forget(&mut self, what: &Forget) -> Result<usize, MemoryError> {
         let mut lock = self.files.lock(PATIENCE)?.ok_or(MemoryError::Busy)?;
         while self.is_aside() {
-            // The new index has the same words.
+            // Another process has built a new index, which has the same words.
             drop(lock);
             *self = Self::open(self.files.clone())?;
             lock = self.files.lock(PATIENCE)?.ok_or(MemoryError::Busy)?;
         }
-        // They contain the same words.
+        // The other databases contain the same words.
         remove_others(&self.files);
         // Whoever had the lock may have given the rows other numbers.
         let seqs = self.seqs(what)?;

@@ -120,7 +120,7 @@ impl Endpoints {
     }
 
     fn meter_provider(&self, resource: Resource) -> Result<SdkMeterProvider, Fault> {
-        // A figure that is refused says nothing about spans.
+        // A client of their own: the answer to a metric says nothing about spans.
         let mut builder = MetricExporter::builder()
             .with_http()
             .with_http_client(Client::default());

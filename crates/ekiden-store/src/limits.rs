@@ -26,7 +26,7 @@ pub const HELD_PATIENCE: Duration = Duration::from_millis(500);
 pub const HOLDER_PATIENCE: Duration = Duration::from_millis(50);
 /// How much is read of a handoff document: far above what one may have.
 pub const DOCUMENT_BYTES_MAX: u64 = 64 * 1024;
-/// How many documents one minute may have. More come from a program that runs wild.
+/// How many documents one minute may have. Only a program out of control makes more.
 pub const DOCUMENTS_A_MINUTE_MAX: u32 = 100;
 /// How many of the newest documents by name are ordered by when they were made: a hook reads the mark of each.
 /// Local times differ by a day or so.

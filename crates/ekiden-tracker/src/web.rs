@@ -68,7 +68,7 @@ pub(crate) fn request(
         built = built.header("content-type", "application/json");
     }
     let body = body.map_or(Vec::new(), |body| body.to_string().into_bytes());
-    let unusable = |_| Fault::refused("the address or the key cannot stand in a request");
+    let unusable = |_| Fault::refused("the address or the key cannot be used in a request");
     built.body(body).map_err(unusable)
 }
 

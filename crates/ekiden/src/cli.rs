@@ -4,7 +4,7 @@
 //! TASK`: the top level takes the arguments of `run` too, hidden from its help.
 //!
 //! [`definition`] is the one source of help, completions, manual pages and `docs/commands/`. Every help
-//! begins with examples, since most people want to type something like them; they stand in `cli/examples.txt`.
+//! begins with examples, since most people want to type something like them; they are in `cli/examples.txt`.
 
 pub mod mistakes;
 mod work_dir;

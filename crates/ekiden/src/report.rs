@@ -50,7 +50,8 @@ pub fn write(workspace: &Workspace, run: &RunId, ids: &[RunId]) -> Result<Report
         None => (layout.report_markdown(), layout.report_html()),
         Some(_) => (layout.partial_markdown(), layout.partial_html()),
     };
-    // The engine of a run and `ekiden report` may write at the same time: the last one counts, whole.
+    // The engine of a run and `ekiden report` may write at the same time: the file that is put in place last counts,
+    // and it is complete.
     replace_at_once(&disk, &markdown, render::markdown(&page).as_bytes())?;
     replace_at_once(&disk, &html, render::html(&page).as_bytes())?;
     let dir = shown_dir(workspace, run);

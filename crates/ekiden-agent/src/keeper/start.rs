@@ -39,7 +39,7 @@ fn receive() -> io::Result<(Control, ChildCommand, ChildFiles)> {
 
 /// Becomes two processes, each of which holds the lock while it lives.
 fn divide(command: ChildCommand, control: &Control, files: ChildFiles) -> io::Result<()> {
-    // In a pid namespace without the group it has no number.
+    // Asked only on a terminal: in a pid namespace that does not contain the group, the group has no number.
     let engines_group = command.on_terminal.then(getpgrp);
     if command.on_terminal {
         // The terminal belongs to a session; keys pressed there reach only the engine's group.

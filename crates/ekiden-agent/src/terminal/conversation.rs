@@ -27,7 +27,7 @@ use crate::child::ChildEnd;
 
 /// The client's exit codes after a person left it, or its terminal was closed.
 const LEFT: [i32; 3] = [0, 129, 130];
-/// Why a session ends, in the client's words, if its person began or opened another conversation.
+/// The client's reasons for a session's end that mean: the person began or opened another conversation.
 const OTHER_CONVERSATION: [&str; 2] = ["clear", "resume"];
 /// How the client says that a conversation continues from its summary.
 const COMPACTED: &str = "compact";
@@ -45,7 +45,7 @@ pub(super) struct Conversation {
     submitted: Option<String>,
     /// A turn is over and nothing has happened since: no hook will come unless a person types.
     idle: bool,
-    /// The client accepts prompts only from a person: a person stopped the last turn.
+    /// A person stopped the last turn, so until a person speaks the client accepts no prompt from the mod.
     refused_by_client: bool,
     waiting: Vec<Waiting>,
     asked: u64,
@@ -58,7 +58,7 @@ pub(super) struct Conversation {
     cost_usd: f64,
     tool_calls: u32,
     compacted: bool,
-    /// The client shows another conversation, which nobody watches and nothing keeps from ekiden's files.
+    /// The client shows another conversation. Nobody watches it, and nothing keeps it away from ekiden's files.
     pub(super) is_other: bool,
     failure: Failure,
     ending: Option<Ending>,
@@ -69,8 +69,8 @@ pub(super) struct Conversation {
 ///
 /// The client's hook reports the failure first. The client writes when a limit ends into the transcript with
 /// the next batch of lines, usually a tenth of a second later, and not at all if the client is ended at once.
-/// So after a limit the turn is over only some seconds later, which is little beside a wait of hours, or when
-/// the client asks for something and its transcript already has the limit.
+/// So after a limit we wait before the turn counts as over: a few seconds, which is little beside a wait of hours,
+/// or less if the client asks for something and its transcript already has the limit.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum Failure {
     #[default]
@@ -325,7 +325,7 @@ impl Conversation {
         }
     }
 
-    /// The engine's answer to a hook. For a hook that was given up it comes too late.
+    /// The engine's answer to a hook. If the hook is no longer waiting, the answer is dropped.
     pub(super) fn answer(&mut self, callback: &str, answer: &HookAnswer) {
         let is_it = |waiting: &mut Waiting| waiting.callback == callback;
         let Some(waiting) = self.waiting.extract_if(.., is_it).next() else {

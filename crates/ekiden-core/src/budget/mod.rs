@@ -71,7 +71,7 @@ impl Spend {
         *self == Self::default()
     }
 
-    /// After this spend in so many sessions: with less than this, it is not worth beginning another.
+    /// If this was spent in `sessions` sessions: the least that has to be left for another one to be worth beginning.
     pub fn least_share(self, sessions: u32) -> Self {
         let parts = u64::from(sessions.max(1)) * limits::SHARE_MIN_PART;
         Self {

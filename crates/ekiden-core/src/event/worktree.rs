@@ -27,7 +27,7 @@ pub enum WorktreeEvent {
 pub struct PreparedWorktree {
     /// The commit from which the stage starts, where there is git.
     pub base: Option<String>,
-    /// What its agent gets to know about the project.
+    /// What its agent is shown of the project.
     pub context: StageContext,
 }
 

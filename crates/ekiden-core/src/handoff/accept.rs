@@ -24,7 +24,7 @@ pub struct Handoff {
 }
 
 /// The handoff if it has no required fault, or else its usable parts. Copies of ekiden's own texts are
-/// removed, and very long lines are cut. All lines stay, since the next prompt says of those that it leaves out that
+/// removed, and very long lines are cut. No other line is dropped: where the next prompt leaves lines out, it says that
 /// the published file has them.
 pub fn accept(files: &HandoffFiles, inspection: &Inspection) -> Result<Handoff, Box<Handoff>> {
     let is_valid = inspection.is_valid();

@@ -52,7 +52,7 @@ pub(super) fn corrects(text: &str) -> Option<&str> {
     (quoted.len() < rest.len()).then_some(quoted)
 }
 
-/// Splits `corrects "old words": new fact`. Quotation marks may be of any kind, and an arrow does as well.
+/// Splits `corrects "old words": new fact`. Quotation marks may be of any kind, and an arrow may replace the colon.
 pub(super) fn correction(text: &str) -> Option<(&str, &str)> {
     let quoted = corrects(text)?;
     let marks = [

@@ -156,7 +156,7 @@ impl Graph {
     }
 
     /// The cycles. In each, every stage needs the next one and the last needs the first; it begins with the
-    /// stage that is first in the file. Every stage that waits for ever leads into one of them, and without
+    /// stage that is first in the file. Every stage that waits forever leads into one of them, and without
     /// their last edges there is no cycle any more.
     pub fn cycles(&self) -> Vec<Vec<usize>> {
         let mut walk = Walk {

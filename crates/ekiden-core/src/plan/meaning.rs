@@ -12,11 +12,10 @@ pub(super) enum Meaning {
     FailedForGood,
 }
 
-/// What the end of a relay means.
 pub(super) fn meaning(outcome: &Outcome) -> Meaning {
     match outcome {
         Outcome::Complete { .. } | Outcome::Undelivered { .. } => Meaning::Done,
-        // These ends would come to every other relay in the same way, or to every one with the same agent.
+        // Every other relay would end in the same way, or every one with the same agent.
         Outcome::Stopped { .. }
         | Outcome::LimitTooFar { .. }
         | Outcome::RateLimited { .. }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::budget::{Keep, NOWHERE};
+use super::budget::{Keep, NOWHERE, tokens};
 use super::quote::{lines, outcome_line, quoted_within};
 use crate::limits;
 use crate::text::{one_line, short};
@@ -60,11 +60,11 @@ impl Measured {
         if first && self.check.is_none() && tail.is_none() {
             return String::new();
         }
+        let check = self.check(tail);
         let mut text = format!("{HEADING}\n\n");
         if !first {
-            let fixed = LABELS_TOKENS_MAX + ITEMS_TOKENS_MAX + CHECK_TOKENS_MAX;
-            let tail_max = tail.map_or(0, |_| TAIL_TOKENS_MAX);
-            let room = limits::MEASURED_TOKENS_MAX - fixed - tail_max;
+            let fixed = LABELS_TOKENS_MAX + ITEMS_TOKENS_MAX + tokens(&check);
+            let room = limits::MEASURED_TOKENS_MAX - fixed;
             let commits_max = COMMITS_MAX.max(NAMES_MAX.saturating_sub(self.files.len()));
             let commits = names(&self.commits, commits_max, room / 3);
             let files_max = NAMES_MAX.saturating_sub(commits.lines().count());
@@ -80,6 +80,16 @@ impl Measured {
                 text.push_str(&format!("{STASH}\n{count}"));
             }
         }
+        text.push_str(&check);
+        if !first {
+            text.push_str(&format!("{ITEMS}\n{}", self.items()));
+        }
+        text + "\n"
+    }
+
+    /// The check and the end of its output.
+    fn check(&self, tail: Option<&str>) -> String {
+        let mut text = String::new();
         if let Some((command, outcome)) = &self.check {
             let line = outcome_line(command, outcome);
             let line = quoted_within(&line, CHECK_TOKENS_MAX, Keep::First, NOWHERE);
@@ -91,10 +101,7 @@ impl Measured {
             let tail = quoted_within(&tail, TAIL_TOKENS_MAX, Keep::Last, NOWHERE);
             text.push_str(&format!("{TAIL}\n{tail}"));
         }
-        if !first {
-            text.push_str(&format!("{ITEMS}\n{}", self.items()));
-        }
-        text + "\n"
+        text
     }
 
     fn items(&self) -> String {

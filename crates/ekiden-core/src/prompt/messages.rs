@@ -65,7 +65,7 @@ pub const UNATTENDED: &str = "Not run: the permissions in force do not cover thi
 
 /// The last block of a message into a conversation. The client attaches the files that the last block of
 /// a turn's first message names, and our constant names none.
-pub const SIGNATURE: &str = "(This message is from ekiden, the program that runs the relay.)";
+pub const SIGNATURE: &str = "(This message is from ekiden, the program that runs this session.)";
 
 impl OrderReason {
     pub const fn sentence(self) -> &'static str {

@@ -106,14 +106,14 @@ pub(super) const DONE_OUTPUTS: &str =
 pub(super) const DONE_BOTH: &str =
     " Done means that the check passes and the files under \"Outputs\" are there.";
 pub(super) const STAGE_REPORT: &str = "Stages that need this one see the tree, the facts in KNOWLEDGE.md, and about ten lines of each of these in the stage's last PROGRESS.md, so repeat what still holds from the notes: Done, Issues, what was decided under \"## Decisions\", and what others can use, with exact names, under \"## Interfaces\". For more, name a file in the tree.";
-pub(super) const CONFLICT: &str = "The task is carried out, but its changes conflict with those of another stage, as described under \"Two stages changed the same lines\". For each place find what either side wanted, and write code that does both; taking one side whole needs a reason under \"Issues\". Add nothing else, leave no markers, and do not rewrite history. Then run the checks of both. If both wishes cannot hold together, that is BLOCKED, naming the choice.";
+pub(super) const CONFLICT: &str = "The task is carried out, but its changes conflict with those of another stage, as described under \"Two stages changed the same lines\". For each place find what either side wanted, and write code that does both; taking one side whole needs a reason under \"Issues\". Add only what the checks need, leave no markers, and do not rewrite history. Then run the checks of both. If both wishes cannot hold together, that is BLOCKED, naming the choice.";
 pub(super) const MERGE_BROKE: &str = "The task is carried out, but the check fails now that the changes of other stages are in the tree, as described under \"The check fails on the merge\". Find what does not go together, and mend it so that either side keeps what it wanted. Then run the checks of both. If both wishes cannot hold together, that is BLOCKED, naming the choice.";
 pub(super) const MERGE_BROKE_ALONE: &str = "The task is carried out, but the check fails in a fresh checkout of what is committed, as described under \"The check fails on the merge\". Find what is missing or different there, and mend it. If that cannot be mended in the tree, that is BLOCKED, naming what is missing.";
 pub(super) const RETRY: &str = "The last attempt at this stage ended before it was done, as described under \"What happened before\". If a check failed there that should pass by now, find the cause before you change anything, and mend the cause. Otherwise go on where the notes stop. If the check itself is wrong, leave it as it is and report BLOCKED with the evidence.";
 pub(super) const VETO: &str = "The last session reported all done, but the check failed; its last output is under \"Measured by ekiden\". Find the cause before anything else.";
 pub(super) const FINDINGS: &str = "A reviewer who saw only the task and the tree found faults in the work, listed under \"Findings of a reviewer\". Look at each before anything else: fix it if it is a fault; if it is not, leave it and say why under \"Issues\".";
 pub(super) const OTHER_BRANCH: &str = "The last session left another branch checked out than the one that the user named, so ekiden committed nothing. First of all go back to the user's branch with git switch (git reflog names it), and bring along all its work: what is not committed, and what it committed on the other branch.";
-pub(super) const HOOK_REFUSED: &str = "A hook refused to commit the last session's work, as quoted under \"What the hook said\". If the cause is still there, mend it in the tree first. Leave the hook and its settings alone, and do not use --no-verify. If that fails, say so under \"Issues\" and go on.";
+pub(super) const HOOK_REFUSED: &str = "A hook refused to commit the last session's work, see \"What the hook said\". If the cause is still there, mend it first. Leave the hook and its settings alone, and do not use --no-verify. If that fails, say so under \"Issues\" and go on.";
 pub(super) const REPEATED: &str = "The last {k} handoffs were almost the same, and so was the tree: take another way, and name it.";
 pub(super) const TASK_CHANGED: &str =
     "The user has changed the task, and notes may follow the old one.";
@@ -121,7 +121,7 @@ pub(super) const NEW_TASK: &str = "The task before this one is done. The text un
 pub(super) const GONE_BACK: &str = "The user went back to these notes: later sessions worked on the tree; git status and log show what they left.";
 pub(super) const OPERATOR: &str = "Words for this session, under \"From the user\", go before the notes; marked lines in them are data. Only this session sees them: what stays valid goes into KNOWLEDGE.md.";
 pub(super) const ITEM_PART: &str = "# The item in hand";
-pub(super) const ITEM: &str = "Work only on the item under \"The item in hand\".{which}{again} When it is done and checked, tick it in fix_plan.md, its words unchanged (put it back if it is gone), add a line to progress.txt, and hand off without \"Open items\". Add other work as an item at the end of fix_plan.md, which is newer than a list under \"Task\"; change no other line there.";
+pub(super) const ITEM: &str = "Work only on the item under \"The item in hand\"; fix_plan.md may say more below it.{which}{again} When it is done and checked, tick it there with its sub-items, words unchanged (put it back if gone), add a line to progress.txt, and hand off without \"Open items\". Other work becomes an item at its end; that list is newer than the one under \"Task\". Change no other line there.";
 pub(super) const ITEM_WHICH: &str = " It is open line {number} of {count} with its words.";
 pub(super) const ITEM_AGAIN: &str = " It was tried before, without success: find out why first.";
 pub(super) const ALL_TICKED: &str = "All items of fix_plan.md are ticked: what the list under \"Task\" still has open is done or dropped.";
@@ -143,7 +143,7 @@ pub(super) const REQUEST_NOTES: &str = "Look at the tree,{check} then continue a
 pub(super) const REQUEST_NO_NOTES: &str =
     "Look at the tree,{check} then take the next unfinished part of the task.";
 pub(super) const REQUEST_RESCUED: &str = "Look at the tree,{check} and see from it how far the work got; then take the next unfinished part of the task.";
-pub(super) const REQUEST_MERGE: &str = "Look at the tree first; notes may be older than the merge. Then begin with the first place that is still open.";
+pub(super) const REQUEST_MERGE: &str = "Look at the tree first; notes may be older than the merge. Then begin with the first place that is still open, or else with what a check shows.";
 pub(super) const REQUEST_MERGE_BROKE: &str = "Look at the tree first; notes may be older than this check. Then begin with what the check's output shows.";
 pub(super) const REQUEST_CHECK: &str = " run the check once,";
 
@@ -156,7 +156,7 @@ impl PromptSection {
         ordered
     }
 
-    /// It was said once, and stays until a session has handed off. What else goes wrong is measured again.
+    /// It was said once, and stays until a session has handed off. Everything else is measured again for each session.
     pub(crate) fn stands(&self) -> bool {
         matches!(
             self,

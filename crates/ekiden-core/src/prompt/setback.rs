@@ -29,11 +29,10 @@ pub(super) const CHANGES: &str = "Changes of the stage so far:";
 pub(super) const FAILED_CHECK: &str = "The check that failed:";
 pub(super) const OUTPUT: &str = "First and last lines of the check's output:";
 pub(super) const CONFLICT: &str = "# Two stages changed the same lines";
-pub(super) const CONFLICT_INTRO: &str = "The other side is merged into this worktree, with git's marks where both changed the same lines. A file below without marks was deleted or moved on one side, or is not text: git log shows what either side did. Files with conflicts:";
+pub(super) const CONFLICT_INTRO: &str = "The other side was merged into this worktree. Where both changed the same lines, git's marks stood, or still stand. A file below without marks was deleted or moved on one side, or is not text: git log shows what either side did. Files with conflicts:";
 pub(super) const BROKE: &str = "# The check fails on the merge";
 pub(super) const BROKE_INTRO: &str = "ekiden ran the check in a fresh checkout: files that git ignores are not there, except those that the plan's setup makes.";
-pub(super) const BROKE_OTHERS: &str =
-    "The changes of the other stages are in this tree now, merged without a conflict.";
+pub(super) const BROKE_OTHERS: &str = "The changes of the other stages are in this tree now.";
 pub(super) const SIDE: &str = "Stage {stage} was to do this:";
 pub(super) const RESULT: &str = "Its result, from before the merge:";
 pub(super) const CHECK: &str = "Its check:";

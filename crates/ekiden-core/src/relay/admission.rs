@@ -66,12 +66,12 @@ impl Relay {
             .is_some_and(|list| list.finished_by_hand)
     }
 
-    /// A session has to begin even if all is done: for the user's words, or since a reviewer judges what one claims.
+    /// A session has to begin even if all is done: it gets the user's words, or makes the claim that a reviewer judges.
     pub(super) fn has_more_to_do(&self) -> bool {
         self.wishes.task_edited || !self.wishes.words.is_empty() || self.is_reviewed()
     }
 
-    /// Waits for the agents that could continue, which are all out until then. Ends the run if it may not wait so long.
+    /// All agents that could continue are out until then: waits for them, or ends the run if it may not wait that long.
     fn wait_for_candidates(
         &mut self,
         at: Timestamp,

@@ -41,7 +41,8 @@ impl Prompt {
 }
 
 impl Relay {
-    /// Everything is known without a session: before the first, after a resume, or once a person has ticked the last item.
+    /// Begins where no session has to be judged: at the start, after a resume, or once a person has ticked the last
+    /// item. Ends the relay instead if nothing is left to do.
     pub(super) fn begin_work(&mut self, at: Timestamp, passed: Option<bool>) -> Vec<RelayEffect> {
         let list = self.items.as_mut();
         let status = list.and_then(|list| list.begin(passed));
@@ -101,7 +102,7 @@ impl Relay {
         self.session_limit.over - self.session_limit.from >= self.session_limit.max
     }
 
-    /// Whether another agent can continue sooner, given how this one ended.
+    /// Whether another agent is to continue because it can do so sooner, given how this one ended.
     pub(super) fn gives_way(
         &mut self,
         at: Timestamp,
@@ -291,7 +292,7 @@ impl Relay {
         sections.extend(in_hand.map(|(_, item, _)| PromptSection::Item {
             text: item.text.clone(),
             which: self.items.as_ref().and_then(ItemList::which),
-            again: item.took.sessions > 0,
+            again: item.tries > 0,
         }));
         if self.items.as_ref().is_some_and(ItemList::is_done) {
             sections.push(PromptSection::AllTicked);

@@ -78,7 +78,7 @@ impl Relay {
         workers.chain(self.settings.reviewer.as_deref())
     }
 
-    /// Others than the run's own agent may work in it.
+    /// Agents other than the run's own may work in it.
     fn has_several(&self) -> bool {
         self.candidates.has_others() || self.stage.part.agent.is_some()
     }

@@ -1895,7 +1895,7 @@ impl World {
         {
             let told = blocks
                 .to_archive()
-                .contains("with git's marks where both changed the same lines");
+                .contains("Where both changed the same lines, git's marks stood");
             assert!(
                 told,
                 "{stage} {} is not told what it is to put right",

@@ -33,7 +33,7 @@ const MASK: &str = "[masked: ";
 const NEAR_BYTES: usize = 256;
 /// How far it looks for the end of a secret that was found: more than the longest key.
 const FAR_BYTES: usize = 32 * 1024;
-/// What may stand right before a token without being part of its word: `\n`, `%3D`, `\x27`, `\u0027`, or a control
+/// What may come right before a token without being part of its word: `\n`, `%3D`, `\x27`, `\u0027`, or a control
 /// sequence of a terminal, raw or written as in JSON.
 static ESCAPE: LazyLock<Regex> = LazyLock::new(|| {
     let pattern = concat!(
@@ -235,7 +235,7 @@ fn token(text: &str, rule: &Rule, found: Range<usize>) -> Option<Range<usize>> {
     Some(found.start..end + looks::word(&text[end..]))
 }
 
-/// The place is inside a word. An escape is none; a mask was a word that went on here.
+/// The place is inside a word. An escape is not part of a word; a mask replaced the beginning of a word.
 fn is_in_word(text: &str, at: usize) -> bool {
     let before = &text[..at];
     match before.bytes().next_back() {

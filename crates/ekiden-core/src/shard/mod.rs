@@ -47,7 +47,7 @@ pub struct Spec<'a> {
 /// How far it is split.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Split {
-    /// Into so many shards, fewer if there are not as many pieces.
+    /// Into this many shards, or fewer if there are fewer pieces.
     Into(usize),
     /// Until none takes more than this share of the usable window, in percent.
     Max(u64),
@@ -208,7 +208,7 @@ impl Shards {
         self.shards.iter().map(row).collect()
     }
 
-    /// What the session of a shard is told. `document` names the whole, `file` is where its part may stand instead.
+    /// What the session of a shard is told. `document` names the whole; a part too long for a task is in `file`.
     pub fn prompt(&self, text: &str, place: usize, document: &str, file: &str) -> ShardPrompt {
         let shard = &self.shards[place];
         let (head, part) = (&text[self.head.clone()], &text[shard.range.clone()]);

@@ -9,7 +9,7 @@ use crate::manifest::graph::Graph;
 use crate::text::{clean, one_line};
 
 /// The schema for the planner's answer.
-pub const SCHEMA: &str = r#"{"type":"object","additionalProperties":false,"required":["parts"],"properties":{"parts":{"type":"array","items":{"type":"object","additionalProperties":false,"required":["id","title","needs"],"properties":{"id":{"type":"string"},"title":{"type":"string","maxLength":100},"needs":{"type":"array","items":{"type":"string"}}}}}}}"#;
+pub const SCHEMA: &str = r#"{"type":"object","additionalProperties":false,"required":["parts"],"properties":{"parts":{"type":"array","items":{"type":"object","additionalProperties":false,"required":["id","title","needs"],"properties":{"id":{"type":"string"},"title":{"type":"string","maxLength":56},"needs":{"type":"array","items":{"type":"string"}}}}}}}"#;
 
 #[derive(Deserialize)]
 struct Answer {

@@ -187,7 +187,8 @@ pub fn remove_worktree(dir: &Path, tree: &Path) -> Result<(), String> {
     }
 }
 
-/// Switches to a branch, and creates it if it does not exist, unless a run's work ends on it with the commit `last`.
+/// Switches to a branch, and creates it if it does not exist. If a run's work ended on it with the commit `last`, it is
+/// an error that it does not exist.
 pub(crate) fn switch(
     workspace: &Workspace,
     name: &str,

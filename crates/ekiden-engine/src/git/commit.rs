@@ -152,7 +152,7 @@ pub(crate) async fn refusal(
     refused.then(|| excerpt(said))
 }
 
-/// Whether the hook refused it that looks at the message.
+/// Whether the hook that checks the message refused the commit.
 pub(crate) async fn refuses_message(
     git: &Git,
     error: &GitError,
@@ -267,7 +267,8 @@ impl Committer<'_> {
         }
     }
 
-    /// A file with the marks of a conflict, such as one from the stash. Who takes the marks out need not say so to git.
+    /// A file with the markers of a conflict, such as one from the stash. To resolve it, it is enough to remove them:
+    /// git need not be told.
     async fn unresolved(&self, entries: &[Entry]) -> Option<String> {
         for entry in entries.iter().filter(|entry| entry.is_unmerged) {
             let place = format!(":(top,literal){}", entry.shown());
@@ -411,7 +412,7 @@ fn failed(error: String, said: &str) -> Commit {
     Commit::Failed { error, tail }
 }
 
-/// The beginning and the end of what was said: the reason may stand in either.
+/// The beginning and the end of what was said: the reason may be in either.
 fn excerpt(said: &str) -> String {
     let said = clean(said.trim_end()).text;
     let lines = said

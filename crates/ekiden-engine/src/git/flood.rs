@@ -114,7 +114,7 @@ pub(crate) fn flooded(
         }
     }
     let is_full = |dir: &&str| counts.get(dir).is_some_and(|files| *files > NEW_FILES_MAX);
-    // Most of what is in these is in one directory below.
+    // Directories whose new files are mostly in one directory below.
     let mut around = BTreeSet::new();
     for (dir, files) in counts.iter().filter(|(dir, _)| is_full(dir)) {
         let above = dirs(dir.trim_end_matches('/')).last();

@@ -24,7 +24,7 @@ const NAMES: &str =
 /// Independent of the user's settings for `diff`.
 const DIFF: &str = "-c core.quotepath=off diff --no-color --no-ext-diff --no-textconv --relative \
                     --src-prefix=a/ --dst-prefix=b/ --unified=0 --find-renames";
-/// The same with the context of each change.
+/// The same with the context of each change, by default or as much as the user's settings say.
 const WHOLE_DIFF: &str = "-c core.quotepath=off diff --no-color --no-ext-diff --no-textconv --relative \
                           --src-prefix=a/ --dst-prefix=b/ --find-renames";
 /// The names of the files in it.

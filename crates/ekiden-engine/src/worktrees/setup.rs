@@ -171,8 +171,8 @@ impl Worktrees {
     }
 }
 
-/// The file that a name stands for. A link stands for its target, which is lent if it is the project's own:
-/// anyone who can write the project must not get at other files this way.
+/// The file that a name stands for. A link stands for its target, which must be inside the project: otherwise
+/// anyone who can write to the project could have any other file copied.
 pub(super) fn find(dir: &Path, name: &str) -> Result<Found, String> {
     let found = beneath::open_file(dir, Path::new(name));
     found.map_err(|why| format!("cannot copy `{name}`: it {why}"))

@@ -28,7 +28,7 @@ pub(super) struct Pushed {
     pub(super) tip: String,
     /// Pushes that failed or were given up. One of them may have arrived.
     unanswered: Vec<String>,
-    /// The last session, whose work it is to have.
+    /// The last session whose work it should contain.
     pub(super) session: Option<AtWork>,
 }
 
@@ -84,7 +84,7 @@ impl Attempt<'_> {
         Ok(Fault::Remote { what, said })
     }
 
-    /// The same for the last time. Waits for an unreachable remote.
+    /// The same at the end of the stage. Waits for a remote that is unreachable.
     pub(super) async fn save_at_end(&self, is_complete: bool) -> Result<Option<String>, Fault> {
         let (mut is_away, since) = (false, Instant::now());
         loop {

@@ -35,7 +35,7 @@ impl Fleet {
                     });
                 }
                 let answered = resumed.answer.as_ref().map(|answer| &answer.stage);
-                // One that comes late would wait for the stage's next question.
+                // An answer that comes too late would be taken for one to the stage's next question.
                 let asks = answered.is_some_and(|stage| self.plan.asks(stage));
                 self.plan.resume(answered);
                 let answer = resumed.answer.filter(|_| asks);
@@ -125,7 +125,7 @@ impl Fleet {
                 self.is_abandoned |= resumes == self.resumes;
                 None
             }
-            // From a person who does it on the server's own page, for good.
+            // A person cancelled the workflow on the server's own page. That is final.
             Step::Cancelled => {
                 self.is_abandoned = true;
                 self.plan.stop(StopRequest::Gently);

@@ -164,7 +164,7 @@ fn what_the_surroundings_cannot_answer_is_told_all_at_once() {
         4 faults
           line 6  stage "h": prompt "gone.md" does not exist
           line 10  stage "e": prompt "empty.md" is empty
-          line 14  stage "l": prompt "long.md" has 2001 tokens, at most 2000 fit: move details into a file and name it in the context
+          line 14  stage "l": prompt "long.md" has 6001 bytes, at most 6000 fit: shorten it, make two stages of it, or name a file with the details in the context
           line 23  stage "agentless": there is no agent "nobody"
     "#]].assert_eq(&told);
 }

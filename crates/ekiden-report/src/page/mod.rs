@@ -286,7 +286,7 @@ impl Block {
         let rows: Vec<_> = shown.into_iter().map(row).collect();
         let table = (!rows.is_empty()).then_some(Self::Table { head, rows });
         let rows = (left_out > 0).then(|| phrase::count(left_out as u64, "row"));
-        let more = rows.map(|rows| Self::line(format!("{rows} in the middle are left out.")));
+        let more = rows.map(|rows| Self::line(format!("Left out in the middle: {rows}.")));
         table.into_iter().chain(more).collect()
     }
 }

@@ -262,8 +262,8 @@ impl View<'_> {
         let list = |items: Vec<(&str, &str)>, what: &str| {
             let head = Block::line(format!("{}:", phrase::count(items.len() as u64, what)));
             let (items, left_out) = ends(items, LINES_MAX);
-            let more = (left_out > 0)
-                .then(|| Block::line(format!("{left_out} in the middle are left out.")));
+            let more =
+                (left_out > 0).then(|| Block::line(format!("Left out in the middle: {left_out}.")));
             let items: Vec<Text> = items
                 .into_iter()
                 .map(|(own, said)| Text::own(own).and_said(said))

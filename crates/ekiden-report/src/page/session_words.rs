@@ -42,9 +42,7 @@ impl View<'_> {
         let left_out = all.len() - told.len();
         if left_out > 0 {
             let sessions = phrase::count(left_out as u64, "older session");
-            notes.push(format!(
-                "{sessions} are left out; `ekiden show N` has each."
-            ));
+            notes.push(format!("Left out: {sessions}; `ekiden show N` has each."));
         }
         if handoffs > HANDOFFS_BYTES_MAX {
             notes.push("Only the newest sessions are shown with their whole handoffs.".to_owned());

@@ -582,7 +582,7 @@ fn twice_as_many_sessions_fit_into_the_same_page_and_memory() {
         assert!(text.len() <= most, "{} {}", text.len(), half.len());
     }
     assert!(
-        markdown.contains(" older sessions are left out"),
+        markdown.contains(" older sessions; `ekiden show N`"),
         "{markdown}"
     );
     let curve = html.split("polyline").nth(1).unwrap();

@@ -168,7 +168,7 @@ pub fn of_warning(warning: &Warning) -> (Kind, Option<u32>, String) {
         }
         Warning::KnowledgeCut { left_out, facts } => {
             let facts = phrase::count(*facts as u64, "fact");
-            let why = format!("{left_out} of {facts} have no room in a prompt");
+            let why = format!("a prompt has no room for {left_out} of {facts}");
             (Kind::KnowledgeCut, None, why)
         }
     }

@@ -8,9 +8,9 @@
 //! ```
 //!
 //! Anyone who can write the log can also compute the links, so the writer copies them into the user's own state
-//! directory: 33 bytes for each record. The first link is on the disk before the log is. It copies every other link after the
-//! link's record is on the disk, and does not sync it. So after a crash the copy may end before the log does, never after
-//! it, and it has a beginning.
+//! directory: 33 bytes for each record. The copy of the first link is on the disk before the log is. Each later link is
+//! copied once its record is on the disk, and that copy is not synced. So after a crash the copy may end before the log
+//! does, but never after it, and it always has the first link.
 //!
 //! A program that only reads a log does not need the links.
 

@@ -169,7 +169,7 @@ impl ClientEvent {
         if line["isSidechain"] == true {
             return Self::Ignored;
         }
-        // The limit accompanies a failure. In the stream there is usually an event of its own, too.
+        // The limit accompanies a failure. In the stream it usually has a separate event, too.
         if let Some(limit) = system::rate_limit(&line["apiErrorParams"]) {
             return Self::RateLimit(limit);
         }

@@ -1,7 +1,8 @@
 //! Hints, warnings and messages name the work dir that the person typed with `-d`: without it, their commands would be
 //! about another one.
 //!
-//! Most of them are written where nobody knows the command line, so it is done once, where they are printed.
+//! Most of the code that writes them does not know the command line, so one place adds the work dir: where they are
+//! printed.
 
 use std::ffi::OsString;
 

@@ -19,7 +19,7 @@ use crate::output::json::{Fields, fields};
 use crate::output::line::{Line, Tone};
 use crate::output::{Output, phrase};
 
-/// How many runs that are over are shown unless all are asked for.
+/// How many runs that are over are shown without `--all`.
 const SHOWN_MAX: usize = 20;
 
 /// The runs of all projects, those at work first, then the newest first.
@@ -155,7 +155,7 @@ fn json(found: Found) -> Fields {
     run_status::json(&looked(found)).with("project", &workspace.dir)
 }
 
-/// Reads a run whole, with what its sessions do just now.
+/// Reads the whole log of a run, and what its sessions are doing right now.
 fn looked(found: Found) -> Result<RunStatus, Box<Unreadable>> {
     let mut status = run_status::look(&found.workspace, found.listed, found.holder)?;
     status.look_at_work(&found.workspace);

@@ -84,7 +84,7 @@ pub fn header(
             task_changed,
             ..point
         })),
-        // It waits for no resume.
+        // Unlike an imported run, it does not wait for a resume.
         imported: None,
         ..header
     })

@@ -20,7 +20,7 @@ use crate::settings::flags::{Asking, Typed};
 /// Advice on how to fill it in is in `docs/writing-tasks.md`.
 const TEMPLATE: &str = include_str!("init/task.md");
 
-/// What stands in the template for the goal. A task that still has it was not filled in.
+/// The placeholder for the goal in the template. A task that still has it was not filled in.
 pub(super) const UNFILLED: &str =
     "<In two or three sentences: what must exist at the end, and for whom.>";
 

@@ -241,7 +241,7 @@ fn stats(of: &Of, output: &mut Output) -> Result<Exit, Failure> {
     };
     let fits = match left_out {
         0 => "all fit into a prompt".to_owned(),
-        left_out => format!("{left_out} have no room in a prompt, the oldest that are not pinned"),
+        left_out => format!("no room in a prompt for {left_out}, the oldest that are not pinned"),
     };
     let log = phrase::count(log_entries as u64, "session");
     let corrected = phrase::count(file.corrected as u64, "fact");

@@ -100,7 +100,7 @@ pub struct CommandLine {
 /// What every command starts from: the current directory, the settings, the environment.
 struct Invocation {
     here: PathBuf,
-    /// Where the runs are that are asked about, if that was looked for.
+    /// Where the runs are that the command is about, if the command looked for them.
     runs_in: Option<PathBuf>,
     /// Every setting that somebody set.
     given: Given,
@@ -170,7 +170,7 @@ impl Invocation {
         Ok(workspace)
     }
 
-    /// The work dir of the runs that are asked about.
+    /// The work dir of the runs that the command is about.
     fn workspace(&self) -> Result<Workspace, Failure> {
         let state_dir = chosen::state_dir(&self.given, &self.here)?;
         let workspace = match &self.runs_in {
@@ -264,7 +264,7 @@ impl Invocation {
         Ok(can_ask() && !self.json()? && !self.environment.is_inside_a_session())
     }
 
-    /// A path as a word of a command line that is typed here, and no flag.
+    /// A path as a word of a command line that is typed here; it is never read as a flag.
     fn word(&self, path: &Path) -> String {
         let path = path.strip_prefix(&self.here).unwrap_or(path);
         let path = path.to_string_lossy();
@@ -302,14 +302,14 @@ impl Invocation {
         Trackers::new(&self.given, &self.environment, &workspace.dir)
     }
 
-    /// What tells people elsewhere of a fleet's run that this process shows.
+    /// Sends notices about a fleet's run that this process shows to people elsewhere.
     fn notices(&self, workspace: &Workspace) -> Result<FleetNotices, Failure> {
         let endpoints = self.driving()?.endpoints;
         Ok(FleetNotices::new(workspace, endpoints)?)
     }
 
     fn driving(&self) -> Result<Driving, Failure> {
-        // The path of a project's program is meant from there.
+        // If the project's file names the program, its path is relative to the project.
         let is_projects = self.given.origin(&table::NOTIFY_COMMAND.row) == Origin::Project;
         let runs_in = self.runs_in.as_ref().filter(|_| is_projects);
         chosen::driving(&self.given, runs_in.unwrap_or(&self.here))

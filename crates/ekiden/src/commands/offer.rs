@@ -70,7 +70,8 @@ pub(super) fn task(
     }
 }
 
-/// The task of the newest run here, as its file is now if it has one. A list is none: `ekiden ralph run` works through it.
+/// The task of the newest run here, as its file is now if it has one. A list does not count: `ekiden ralph run` works
+/// through it.
 fn last(workspace: &Workspace) -> Option<Task> {
     let (run, _) = history::find(workspace, None).ok()?;
     let summary = history::read(workspace, &run, |_, _| {}).ok()?;

@@ -37,7 +37,7 @@ pub(super) fn unfinished(workspace: &Workspace) -> Result<Option<RunStatus>, Fai
     Ok(read.filter(|run| run.state() != State::Complete))
 }
 
-/// Reads a run of a list whole. `holder` is the engine that works here, on whatever run.
+/// Reads the whole log of a listed run. `holder` is the engine that works here, on whatever run.
 pub(super) fn look(
     workspace: &Workspace,
     listed: Listed,
@@ -104,7 +104,7 @@ impl Unreadable {
     }
 }
 
-/// How a run is called that was imported and did not continue.
+/// The state of a run that was imported and has not continued since.
 const IMPORTED: &str = "imported";
 
 pub(super) struct RunStatus {
@@ -311,7 +311,7 @@ impl RunStatus {
         .and((!stages.is_empty()).then(|| fields! { "stages": stages }))
     }
 
-    /// What it asks and the next command only if `there` says where it is.
+    /// The lines for people. Its questions and the next command are among them only if `there` says where it is.
     pub(super) fn lines(
         &self,
         ids: &[RunId],

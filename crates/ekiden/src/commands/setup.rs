@@ -25,8 +25,9 @@ const CONTEXT_LINES: usize = 2;
 /// Install the guard into Claude Code: hooks, status line, skills, MCP server
 ///
 /// The guard watches how full the context is in sessions that you start yourself. Setup shows the change to the settings.
-/// Everything else there stays as it is: your status line still appears, together with the guard's, and a command or skill
-/// of yours that has the name of one of ekiden's keeps it. A second call updates everything, for instance after this program has moved.
+/// Everything else there stays as it is: your status line still appears, together with the guard's, and if a command or
+/// skill of yours has the same name as one of ekiden's, yours stays. A second call updates everything, for instance
+/// after this program has moved.
 ///
 /// The MCP server gives sessions the memory of earlier ones, and a rule lets its tools run without asking;
 /// `mcp = false` leaves both out.

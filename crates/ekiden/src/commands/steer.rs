@@ -297,7 +297,7 @@ impl Sent {
         Err(Failure::new(Exit::Unfinished, text).hint(hint))
     }
 
-    /// Prints how the run stands now; for people who did not wait for it, that it was asked.
+    /// Prints the run's state now; for a person who did not wait for it, only that the run was asked.
     fn print(&self, output: &mut Output) -> Result<Exit, Failure> {
         let told = leftovers::message(self.running.ended);
         told.iter().for_each(|told| output.warn(told));

@@ -126,7 +126,7 @@ fn flush(
     output: &mut Output,
 ) -> Result<Exit, Failure> {
     let Some(_sending) = outbox.lock(LOCK_PATIENCE)? else {
-        let text = "another ekiden sends what waits";
+        let text = "another ekiden process is sending what waits";
         return Err(
             Failure::new(Exit::Held, text).hint("`ekiden tracker status` shows what it leaves")
         );
@@ -145,7 +145,7 @@ fn flush(
     }
     if sent.dropped > 0 {
         output.warn(&format!(
-            "{} waited for 30 days and is dropped",
+            "{} dropped after waiting for 30 days",
             phrase::count(sent.dropped as u64, "write")
         ));
     }

@@ -48,7 +48,8 @@ pub(super) fn load(
     let is_old = age.is_some_and(|age| age > limits::DOCUMENT_SHOWN_FOR);
     // Git may not have answered then.
     let is_here = made_on.is_none() || made_on == here;
-    // Work on one branch does not use up the handoff of another. Without room for the record it is shown again.
+    // Work on one branch does not use up the handoff of another. If the record cannot be written, the handoff is
+    // shown again next time.
     if is_old || is_here {
         watched.note(WatchEvent::Loaded { document: name });
     }

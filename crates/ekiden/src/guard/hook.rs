@@ -26,11 +26,11 @@ use crate::specs::large_spec;
 
 /// How long a call waits for another one that decides about the same session.
 const LOCK_PATIENCE: Duration = Duration::from_millis(5);
-/// The same where what is not decided now is lost, or nobody waits.
+/// The same where a decision that is not made now is lost, or where nobody waits for the answer.
 const LONG_LOCK_PATIENCE: Duration = Duration::from_secs(1);
 /// How much of the memory a session reads at its start: about 1,000 tokens.
 const CONTEXT_CHARS_MAX: usize = 3_000;
-/// How prompts begin that are not from a person: the client reports on background tasks, and the mod names the document.
+/// How prompts begin that no person wrote: the client reports on background tasks, and the mod names the document.
 const OWN_PROMPTS: [&str; 3] = [
     "<task-notification>",
     "<system-reminder>",
@@ -40,7 +40,7 @@ const OWN_PROMPTS: [&str; 3] = [
 /// Does what the event asks for, and answers.
 pub(super) fn run(called: Called) {
     let call = HookCall::parse(&super::input());
-    // Of a subagent only its calls concern the guard: what they write.
+    // Of a subagent's events only its calls concern the guard, for what they write.
     if call.agent_id.is_some() && call.event != HookEvent::PreToolUse {
         return;
     }
@@ -357,7 +357,8 @@ impl Hook<'_> {
 }
 
 /// Decides, and records the decision. Two calls at the same time decide one after the other. A call that
-/// waited in vain records only what it saw. It, and one that cannot record, does nothing that must not be done twice.
+/// does not get the lock records only what it saw. Such a call, like one that cannot record, does nothing that
+/// must not be done twice.
 pub(super) fn settle(
     watched: &Watched,
     trigger: &Trigger,
@@ -368,7 +369,6 @@ pub(super) fn settle(
     if first.events.is_empty() {
         return (watch, first);
     }
-    // Held until the records are appended: a temporary in the condition below would be dropped too early.
     // Without its checkpoint, a compaction loses what was not written down; and a turn's end is judged once.
     let is_last_chance = matches!(
         trigger,
@@ -379,6 +379,7 @@ pub(super) fn settle(
     } else {
         LOCK_PATIENCE
     };
+    // Held until the records are appended: a temporary in the condition below would be dropped too early.
     let lock = watched.or_complain(watched.files.lock(patience)).flatten();
     let mut watch = watched.watch();
     let decision = watched.decide(&watch, trigger, reading);

@@ -40,7 +40,7 @@ use crate::tracker::{Trackers, tell_continued};
 
 /// The client's process id, for its hooks.
 const CLIENT_VARIABLE: &str = "CLAUDE_PID";
-/// How many of the newest observations since a session began are looked through for what it left before.
+/// How many of the newest observations since a session began are searched for those that it left itself.
 const KNOWN: usize = 10_000;
 /// How long observations about a session are kept.
 const KEPT_FOR: Millis = Millis::from_secs(60 * 24 * 60 * 60);

@@ -310,7 +310,7 @@ fn agents_spent(agents: &[AgentBudget]) -> String {
     format!("no agent has budget for another session: {each}")
 }
 
-/// Says that an agent starts no other session.
+/// Says that an agent starts no further session.
 pub fn agent_spent(agent: &AgentBudget) -> String {
     let used = phrase::spent_of(agent.spent, agent.subscription, agent.budget);
     let name = one_line(&agent.agent);

@@ -43,7 +43,7 @@ pub fn which(id: &RunId, ids: &[RunId]) -> String {
     }
 }
 
-/// The length of the shortest shown id. A shorter word is none: many words consist of hex digits.
+/// The length of the shortest shown id. A shorter word is not taken for an id: many words consist of hex digits.
 pub const ID_CHARS_MIN: usize = 4;
 
 /// The word is probably the beginning of a run's id. Words such as `added` have no digit.

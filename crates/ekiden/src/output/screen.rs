@@ -1,4 +1,4 @@
-//! The terminal that lines move on.
+//! The terminal, and the lines on it that change in place.
 
 use std::io;
 use std::sync::atomic::Ordering;
@@ -17,7 +17,7 @@ const ERASE_BELOW: &str = "\u{1b}[J";
 
 pub struct Screen {
     pub(super) columns: fn() -> Option<usize>,
-    /// The shell has the terminal: what moves would erase what other commands print.
+    /// The shell has the terminal: lines that change in place would erase what other commands print.
     pub(super) in_background: fn() -> bool,
     /// The locale can show more than ASCII.
     pub(super) utf_8: bool,

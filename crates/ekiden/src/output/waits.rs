@@ -28,7 +28,7 @@ pub fn why(why: WaitCause, ended: Option<&EndCause>) -> String {
     let failure = |without: &str| match ended {
         // A clean end without work or handoff is a failure too.
         Some(cause) if cause.class() == EndClass::Fine => {
-            format!("{} without a result", one_line(&cause.to_string()))
+            format!("{} without a usable result", one_line(&cause.to_string()))
         }
         Some(cause) => one_line(&cause.to_string()),
         None => without.to_owned(),

@@ -138,16 +138,20 @@ impl Author<'_> {
         };
         let mut last = None;
         self.hold(&session, MANIFEST_MENDS_MAX, &mut |answer| {
-            let read = last.insert(read(&answer, named));
-            let refused = read.as_ref().err()?;
-            Some(prompt::mend_manifest(&refused.without_lines()))
+            let read = read(&answer, named);
+            let faults = read.as_ref().err().map(Refused::without_lines);
+            // Words without a manifest do not take the place of a faulty one, which a person can repair.
+            if last.is_none() || said(&answer).is_some() {
+                last = Some(read);
+            }
+            faults.as_deref().map(prompt::mend_manifest)
         })?;
         match last {
             Some(Ok(text)) => Ok(text),
             Some(Err(refused)) => {
                 let kept = self.planner.keep(REFUSED, &refused.text)?;
                 Err(faulty(&kept, &refused.faults).hint(
-                    "that was the agent's last answer; fix it by hand, then run it with `ekiden execute FILE`",
+                    "that was the agent's last manifest; fix it by hand, then run it with `ekiden execute FILE`",
                 ))
             }
             None => Err(Failure::new(

@@ -212,7 +212,7 @@ pub fn verification(given: &Given) -> Result<Option<Verification>, Failure> {
 pub fn state_dir(given: &Given, here: &Path) -> Result<Option<PathBuf>, Failure> {
     let dir = given.get(&table::STATE_DIR)?.map(|dir| here.join(dir));
     let climbs = |dir: &PathBuf| dir.components().any(|part| part == Component::ParentDir);
-    // Directories are made one in the other, and `..` is none to make.
+    // Missing directories are created from the outermost inwards, and `..` cannot be created.
     Ok(dir.map(|dir| if climbs(&dir) { resolved(&dir) } else { dir }))
 }
 

@@ -54,8 +54,8 @@ impl Environment {
         self.vars.contains_key(RUN_VARIABLE)
     }
 
-    /// Whether this process belongs to a session of a run. Its ancestors decide, no matter what its
-    /// variables say; if they cannot, the variable does.
+    /// Whether this process belongs to a session of a run. The variable alone is enough; without it, the
+    /// ancestors decide, since a process can unset a variable.
     pub fn is_inside_a_session(&self) -> bool {
         self.variable(RUN_VARIABLE).is_some() || lineage::is_inside_a_session()
     }

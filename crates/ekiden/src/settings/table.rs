@@ -71,7 +71,7 @@ pub enum Takes {
 }
 
 impl Takes {
-    /// What a flag means that takes a value and was given none.
+    /// The value that a flag means if it was given none.
     pub const UNSAID: &str = "own";
 }
 
@@ -87,7 +87,7 @@ pub enum Group {
     Permission,
     /// How much of the agent's work is shown.
     Show,
-    /// Whether what is kept of earlier runs is believed: of every command that starts sessions.
+    /// Whether the state that earlier runs left is trusted: of every command that starts sessions.
     State,
     /// What the agent may use: of every command that starts sessions or changes their limits.
     Budget,
@@ -316,7 +316,7 @@ settings! {
         default: Some("wait");
     /// Local times in which no session starts, such as 22:00-07:00; none to start at any time
     QUIET_HOURS: QuietHours = "quiet_hours", Commas("HOURS"), Relay, form::quiet_hours;
-        // Other hours are neither more nor less: those of the user hold.
+        // Different hours are neither more nor less, so the user's own hold.
         raises: Some(|new, own| new != own && own.trim() != "none");
     /// How many sessions in a row without progress end the run; 0 for no limit
     STALL_SESSIONS: u32 = "stall_sessions", One("N"), Relay, |text| form::number(text, 0..=SESSIONS_MAX_MAX);
@@ -324,7 +324,7 @@ settings! {
         default: Some("3");
     /// The task is research: a session that changes no files is not a stall
     RESEARCH: bool = "research", Switch, Relay, form::switch;
-        // It takes the bound on sessions without progress away.
+        // It removes the limit on sessions without progress.
         raises: Some(|new, own| form::switch(new) != Ok(false) && form::switch(own) == Ok(false));
     /// How many stages of a plan may work at the same time, unless its manifest or `--jobs` sets this
     PLAN_JOBS: u32 = "plan.jobs", One("N"), NoFlag, |text| form::number(text, 1..=JOBS_MAX);
@@ -428,7 +428,7 @@ settings! {
     GUARD_WIP: Wip = "guard.wip", One("PLACE"), NoFlag, form::wip;
         default: Some("ref"), user_only: true;
     /// The issue that watched sessions work on, such as ANV-123 [default: from the branch's name]
-    // It may name another's repository, where what the session does would be told.
+    // It may name somebody else's repository, and reports on the session would appear there.
     GUARD_ISSUE: String = "guard.issue", One("ISSUE"), NoFlag, form::text;
         user_only: true;
     /// Remember what sessions leave, for `ekiden memory` and later sessions

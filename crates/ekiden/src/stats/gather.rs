@@ -34,8 +34,8 @@ pub struct Transcripts {
 }
 
 impl Transcripts {
-    /// All that were written to since then, with their requests since then, in the client's usual place and in the
-    /// `accounts` that agents have. A response that several contain counts for the first one.
+    /// All transcripts that were written to after `since`, each with its requests after that. They are in the client's
+    /// usual place and in the `accounts` that agents have. A response that several contain counts for the first one.
     pub fn read(environment: &Environment, accounts: Vec<PathBuf>, since: Timestamp) -> Self {
         let mut found = Self::default();
         let configs = config_dir(environment).into_iter().chain(accounts);
@@ -119,7 +119,7 @@ pub fn project(
         let read = history::read(workspace, &listed.run, |record, run| {
             let timeline = timeline.get_or_insert_with(|| Timeline::new(run));
             timeline.take(record, run);
-            // Follow-up work takes the list away.
+            // Follow-up work removes the list from the run.
             if run.outcome().is_some() {
                 list = listed_work(run, timeline).or(list);
             }

@@ -221,7 +221,7 @@ fn every_fault_is_told_at_once_with_its_line() {
       line 19  stage "B" needs "Cc", which does not exist       did you mean "CC"?
       line 20  stage "B": outputs "../../etc/passwd" leads out of the project
       line 21  stage "B": validation: command is empty
-      line 30  id "A" is already that of line 5
+      line 30  id "A" is already that of another stage
       line 44  stage "CC": retries is 99, but must be a whole number from 0 to 10
     --- exit code 65
     "#);

@@ -2,7 +2,7 @@
 
 use crate::prompt::budget::{Keep, Mark, cut_by_size, share};
 
-/// Name, where the whole of it is, and text.
+/// The name, where the reader finds all of it, and the text.
 pub(super) type Section<'a> = (&'a str, &'a str, String);
 
 /// The sections, in at most `room` bytes. Those below the common share stay whole. The others are cut to it

@@ -338,7 +338,7 @@ fn next_steps(facts: &Facts) -> String {
         let more = steps.len() - STEPS_MAX;
         steps.truncate(STEPS_MAX);
         steps.push(format!(
-            "{more} more items of the agent's list are in the transcript."
+            "See the transcript for {more} more of the agent's list."
         ));
     }
     if let Some(WipState::Saved {

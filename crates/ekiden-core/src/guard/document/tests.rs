@@ -286,7 +286,7 @@ fn steps_begin_with_what_blocks_and_are_never_empty() {
     );
     assert_eq!(
         steps[8],
-        "16 more items of the agent's list are in the transcript."
+        "See the transcript for 16 more of the agent's list."
     );
     assert_eq!(steps.len(), 11, "{steps:?}");
     facts.told.todos.clear();

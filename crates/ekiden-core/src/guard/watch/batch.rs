@@ -8,7 +8,7 @@ use crate::guard::test_command::runs_tests;
 /// The result of a batch of tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Batch {
-    /// Tests ran, and passed or not.
+    /// Whether the tests passed; `None` if none ran.
     pub tests: Option<bool>,
     /// Something was finished: a commit or a pull request made, an item closed.
     pub finished: bool,

@@ -412,7 +412,7 @@ impl Watch {
         })
     }
 
-    /// The batch's test run, if its result is another than that of the run before.
+    /// The batch's test run, if its result differs from that of the run before.
     pub fn tested(&self, batch: Batch) -> Option<WatchEvent> {
         let passed = batch.tests.filter(|passed| *passed == self.tests_failing)?;
         Some(WatchEvent::Tested { passed })

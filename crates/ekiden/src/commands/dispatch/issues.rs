@@ -11,9 +11,9 @@ use crate::failure::Failure;
 use crate::tracker::failure;
 
 impl Dispatcher<'_> {
-    /// The same as `find`. Once the tracker has answered, a fault of it is reported, and there is no list this time.
+    /// The same as `find`. Once the tracker has answered, a later failure is only reported, and there is no list then.
     pub(super) fn listed(&mut self) -> Result<Option<Vec<Issue>>, Failure> {
-        // A run that ended in between does not make it ask earlier.
+        // Before the limit is over, nothing is asked, even if a run ends meanwhile.
         if !self.limited.is_zero() {
             return Ok(None);
         }
