@@ -33,8 +33,8 @@ pub(crate) async fn run(mut spec: AttemptSpec, engine: &mut Engine) -> AttemptEn
     }
     let mut out = Intake::new(child.stdout.take(), Keep::Last(ANSWER_BYTES_MAX));
     let mut err = Intake::new(child.stderr.take(), Keep::First(0));
-    let mut words = Excerpt::new(Keep::Last(WORDS_BYTES_MAX));
     let mut output = Output {
+        words: Excerpt::new(Keep::Last(WORDS_BYTES_MAX)),
         raw: RawStream::new(std::mem::replace(&mut spec.raw, Box::new(std::io::sink()))),
         lines: LineSplitter::new(),
     };
@@ -42,13 +42,8 @@ pub(crate) async fn run(mut spec: AttemptSpec, engine: &mut Engine) -> AttemptEn
     let mut stopped = false;
     let end = loop {
         tokio::select! {
-            bytes = out.more() => {
-                words.add(bytes);
-                for activity in output.take(bytes) {
-                    engine.tell(Report::Activity(activity)).await;
-                }
-            }
-            bytes = err.more() => words.add(bytes),
+            bytes = out.more() => output.pass_on(bytes, engine).await,
+            bytes = err.more() => output.pass_on(bytes, engine).await,
             command = engine.next() => match command {
                 AgentCommand::Terminate => {
                     stopped = true;
@@ -62,18 +57,15 @@ pub(crate) async fn run(mut spec: AttemptSpec, engine: &mut Engine) -> AttemptEn
         }
     };
     while let Some(bytes) = out.rest() {
-        words.add(bytes);
-        for activity in output.take(bytes) {
-            engine.tell(Report::Activity(activity)).await;
-        }
+        output.pass_on(bytes, engine).await;
+    }
+    while let Some(bytes) = err.rest() {
+        output.pass_on(bytes, engine).await;
     }
     if let Some(activity) = output.finish() {
         engine.tell(Report::Activity(activity)).await;
     }
-    while let Some(bytes) = err.rest() {
-        words.add(bytes);
-    }
-    let (words, cause) = (words.text(), cause(end, stopped));
+    let (words, cause) = (output.words.text(), cause(end, stopped));
     let answer = out.text();
     let has_answered = spec.schema.is_some() && cause == EndCause::Completed;
     let words = match has_answered && !answer.trim().is_empty() {
@@ -116,13 +108,21 @@ fn cause(end: ChildEnd, stopped: bool) -> EndCause {
     }
 }
 
-/// Where the agent's output goes: into the raw stream whole, to people by lines.
+/// Where the agent's output goes, standard error too: into the raw stream whole, to people by lines.
 struct Output {
+    words: Excerpt,
     raw: RawStream,
     lines: LineSplitter,
 }
 
 impl Output {
+    async fn pass_on(&mut self, bytes: &[u8], engine: &mut Engine) {
+        self.words.add(bytes);
+        for activity in self.take(bytes) {
+            engine.tell(Report::Activity(activity)).await;
+        }
+    }
+
     /// Takes in bytes, and returns what to show of them.
     fn take(&mut self, bytes: &[u8]) -> Vec<Activity> {
         let warning = self.raw.keep(bytes).map(Activity::Warning);
@@ -165,6 +165,7 @@ mod tests {
 
     fn output(raw: impl Write + Send + 'static) -> Output {
         Output {
+            words: Excerpt::new(Keep::Last(WORDS_BYTES_MAX)),
             raw: RawStream::new(Box::new(raw)),
             lines: LineSplitter::new(),
         }

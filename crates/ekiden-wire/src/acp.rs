@@ -22,7 +22,8 @@ use serde_json::{Value, json};
 
 use crate::consent::Questions;
 use crate::rpc::{
-    INITIALIZE, LATER, OPEN, Outbox, Response, Start, blocks, ended, of_status, words_of,
+    INITIALIZE, LATER, METHOD_NOT_FOUND, OPEN, Outbox, Response, Start, blocks, ended, of_status,
+    words_of,
 };
 use crate::stream::{
     ApiError, ApiErrorKind, Block, ClientEvent, ModelUsage, TerminalReason, TurnResult,
@@ -31,7 +32,7 @@ use crate::trace::keep;
 use crate::usage::Usage;
 use crate::{excerpt, json, limits};
 
-use able::{Able, Choice, Joining};
+use able::{Able, Choice, Joining, LOAD};
 use call::OpenCall;
 use dialect::{Sent, Way};
 
@@ -160,6 +161,13 @@ impl Acp {
                 self.open();
             }
             (OPEN, Ok(told)) => self.opened(&told),
+            // Qwen 0.15 offers a request that it does not serve; it can load a conversation.
+            (OPEN, Err(error))
+                if error["code"] == METHOD_NOT_FOUND
+                    && self.able.resume.take_if(|it| *it != LOAD).is_some() =>
+            {
+                self.open();
+            }
             (INITIALIZE | OPEN, Err(error)) if !needs_login(&error) => self.out.unopened(&error),
             (INITIALIZE | OPEN, Err(error)) => self.failed(&error),
             (id, answer) if self.choices.contains_key(&id) => self.chosen(id, answer.err()),
@@ -313,7 +321,10 @@ impl Acp {
 
     /// Ends the turn for the waiting message, as soon as no call is running.
     fn make_way(&mut self) {
-        let busy = self.calls.iter().any(|call| call.is_shown);
+        let busy = self
+            .calls
+            .iter()
+            .any(|call| call.is_shown && !call.is_over());
         if let Some(sent) = self.sent.as_mut()
             && sent.way == Way::Waits
             && !busy
@@ -421,13 +432,8 @@ impl Acp {
                 self.calls.len() - 1
             }
         };
-        let call = &mut self.calls[place];
-        call.learn(update);
-        if !call.is_shown && call.is_ready() {
-            call.is_shown = true;
-            let block = Block::Call(call.to_call());
-            self.respond(block);
-        }
+        self.calls[place].learn(update);
+        self.show(place);
         if self.calls[place].is_over() {
             let call = self.calls.remove(place);
             self.context.bytes += call.bytes;
@@ -436,6 +442,15 @@ impl Acp {
             self.out.see(ClientEvent::ToolResults(vec![call.result()]));
             self.guess();
             self.make_way();
+        }
+    }
+
+    fn show(&mut self, place: usize) {
+        let call = &mut self.calls[place];
+        if !call.is_shown && call.is_ready() {
+            call.is_shown = true;
+            let block = Block::Call(call.to_call());
+            self.respond(block);
         }
     }
 

@@ -331,6 +331,11 @@ impl Codex {
                 let paths = self.changes.get(&item).map(Vec::as_slice);
                 item::of_change(&item, paths.unwrap_or_default(), dir)
             }
+            "mcpServer/elicitation/request"
+                if params["_meta"]["codex_approval_kind"] == "mcp_tool_call" =>
+            {
+                item::of_mcp(params, dir)
+            }
             _ => return self.out.refuse(id, method),
         };
         self.questions.ask(id, hooks, &mut self.out);
@@ -341,7 +346,9 @@ impl Codex {
             true => "accept",
             false => "decline",
         };
-        self.out.answer(&decided.id, &json!({"decision": decision}));
+        // The answer about a tool of an MCP server is called `action`.
+        let answer = json!({"decision": decision, "action": decision});
+        self.out.answer(&decided.id, &answer);
         self.out.refused(decided.refused);
     }
 }

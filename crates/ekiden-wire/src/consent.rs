@@ -62,6 +62,8 @@ struct PermissionRequest {
 #[derive(Debug, PartialEq)]
 pub(crate) struct Decided {
     pub(crate) id: Value,
+    /// The id of the call that it is about.
+    pub(crate) call: String,
     pub(crate) may: bool,
     /// The calls that nobody allowed, as the call's id and the tool.
     pub(crate) refused: Vec<(String, String)>,
@@ -111,7 +113,9 @@ impl Questions {
         let unallowed = |hook: &&HookCall| ours && !self.consent.allows_hook(hook);
         let refused: Vec<_> = asked.hooks.iter().filter(unallowed).collect();
         let name = |hook: &HookCall| (hook.tool_use_id.clone(), hook.tool.clone());
+        let call = asked.hooks.first().map(|hook| hook.tool_use_id.clone());
         Some(Decided {
+            call: call.unwrap_or_default(),
             id: serde_json::from_str(&asked.id).unwrap_or_default(),
             may: refused.is_empty()
                 && matches!(asked.answer, Some(HookAnswer::Allow | HookAnswer::Pass)),

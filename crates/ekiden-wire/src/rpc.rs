@@ -25,7 +25,7 @@ pub(crate) const OPEN: u64 = 2;
 pub(crate) const LATER: u64 = 10;
 /// JSON-RPC's codes of errors.
 pub const INVALID_REQUEST: i32 = -32600;
-const METHOD_NOT_FOUND: i32 = -32601;
+pub(crate) const METHOD_NOT_FOUND: i32 = -32601;
 pub const INVALID_PARAMS: i32 = -32602;
 /// In a message that is too long to read, how far to look for its method and id.
 const HEAD_BYTES: usize = 1024;

@@ -120,7 +120,7 @@ pub fn mask(text: &str) -> Cow<'_, str> {
             from = mask_end(text, start).unwrap_or(at.end);
             continue;
         };
-        match secret(text, first, at) {
+        match secret(text, copied, first, at) {
             Some((kind, secret)) => {
                 masked.push_str(&text[copied..secret.start]);
                 push_mask(&mut masked, kind, &text[secret.clone()]);
@@ -194,8 +194,14 @@ fn push_mask(masked: &mut String, kind: &str, secret: &str) {
     }
 }
 
-/// The secret whose start was found here: by this rule, or by one of those after it with the same starts.
-fn secret(text: &str, first: usize, found: Range<usize>) -> Option<(&'static str, Range<usize>)> {
+/// The secret whose start was found here: by this rule, or by one of those after it with the same starts. `copied` is
+/// where the text begins that no mask covers yet.
+fn secret(
+    text: &str,
+    copied: usize,
+    first: usize,
+    found: Range<usize>,
+) -> Option<(&'static str, Range<usize>)> {
     let rules = &RULES.rules[first..];
     let mut rules = rules
         .iter()
@@ -205,6 +211,7 @@ fn secret(text: &str, first: usize, found: Range<usize>) -> Option<(&'static str
             Shape::Token(_) => token(text, rule, found.clone()),
             Shape::Part(_, strength) => part(text, rule, strength, found.end),
             Shape::Assigned(strength) => assigned(text, strength, found.clone()),
+            Shape::KeyEnd => cut_key(text, copied, found.clone()),
         };
         secret.map(|secret| (rule.kind, secret))
     })
@@ -268,6 +275,51 @@ fn part(text: &str, rule: &Rule, strength: Strength, from: usize) -> Option<Rang
     };
     let is_secret = looks::is_secret(&text[group(NEAR_BYTES)?], strength, Written::Quoted);
     is_secret.then(|| group(FAR_BYTES))?
+}
+
+/// What is left of a key whose beginning was cut off: the lines before its end mark.
+fn cut_key(text: &str, copied: usize, mark: Range<usize>) -> Option<Range<usize>> {
+    /// The lines of a key are longer, except the last.
+    const LINE_BYTES_MIN: usize = 16;
+    let label = beginning(&text[mark.end..], NEAR_BYTES)
+        .split("-----")
+        .next();
+    if !label?.contains("PRIVATE KEY") {
+        return None;
+    }
+    let (text, mut key) = (text.as_bytes(), mark.start..mark.start);
+    let is_of_key = |byte: &u8| byte.is_ascii_alphanumeric() || b"+/=".contains(byte);
+    let mut rest = &text[copied..mark.start];
+    loop {
+        while let Some(shorter) = without_line_end(rest) {
+            rest = shorter;
+        }
+        let mut begin = rest
+            .iter()
+            .rposition(|byte| !is_of_key(byte))
+            .map_or(0, |at| at + 1);
+        // The letter behind a backslash belongs to the escape.
+        begin += usize::from(rest[..begin].ends_with(b"\\")).min(rest.len() - begin);
+        let line = begin..rest.len();
+        let is_last = key.is_empty() && !line.is_empty();
+        if line.len() < LINE_BYTES_MIN && !is_last {
+            break;
+        }
+        let end = if is_last { line.end + copied } else { key.end };
+        key = line.start + copied..end;
+        rest = &rest[..begin];
+    }
+    (key.len() >= LINE_BYTES_MIN).then_some(key)
+}
+
+/// A text without what may stand between two lines of a key.
+fn without_line_end(text: &[u8]) -> Option<&[u8]> {
+    let escaped = text.strip_suffix(b"\\n").or(text.strip_suffix(b"\\r"));
+    let is_between = |last: &u8| last.is_ascii_whitespace() || b"\"',|>+-".contains(last);
+    escaped.or(text
+        .split_last()
+        .filter(|(last, _)| is_between(last))
+        .map(|(_, rest)| rest))
 }
 
 /// The value that is assigned to a name.

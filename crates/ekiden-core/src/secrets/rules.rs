@@ -30,6 +30,8 @@ pub(super) enum Shape {
     Part(&'static str, Strength),
     /// The value that is assigned to a name that contains the start.
     Assigned(Strength),
+    /// The lines before the end mark of a key whose beginning was cut off.
+    KeyEnd,
 }
 
 /// How much a text must look like a secret to count as one. A placeholder, such as `$TOKEN`, never does.
@@ -43,7 +45,7 @@ pub(super) enum Strength {
     Strong,
 }
 
-use Shape::{Assigned, Part, Token};
+use Shape::{Assigned, KeyEnd, Part, Token};
 use Strength::{Any, Strong, Weak};
 
 /// All rules. If two starts match at the same place, the first counts.
@@ -72,7 +74,7 @@ impl Rule {
         self.compiled.get_or_init(|| {
             let pattern = match self.shape {
                 Token(pattern) | Part(pattern, _) => format!("^(?:{pattern})"),
-                Assigned(_) => String::new(),
+                Assigned(_) | KeyEnd => String::new(),
             };
             Regex::new(&pattern).expect("a test compiles each pattern")
         })
@@ -137,6 +139,7 @@ const OTHERS: &[(&str, &str, Shape)] = &[
             Strong,
         ),
     ),
+    ("private key", "-----END ", KeyEnd),
     // RFC 9110, RFC 7617, RFC 6750: `Authorization:` and `Proxy-Authorization:`, as a header or in code.
     (
         "authorization",

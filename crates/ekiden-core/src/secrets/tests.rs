@@ -133,6 +133,40 @@ fn what_is_harmless_is_left_alone() {
     assert_none(&masked, cases(HARMLESS).count());
 }
 
+/// A text is cut at its front before it is masked: the last lines of an output, or of what an agent said.
+// shows: MEM-12
+#[test]
+fn what_is_left_of_a_key_whose_beginning_was_cut_off_is_masked() {
+    let lines = [
+        "VGhpcyBpcyBub3QgYSBrZXku/Q4XcQ+",
+        "c2Vjb25kIGxpbmUgb2YgdGhlIGtleQ0K",
+        "dGhpcmQ=",
+    ];
+    for between in ["\n", "\r\n", "\\n", "\\r\\n", "\",\n  \"", "\n+"] {
+        for mark in [
+            "PRIVATE KEY",
+            "OPENSSH PRIVATE KEY",
+            "PGP PRIVATE KEY BLOCK",
+        ] {
+            let text = format!(
+                "the log says:{between}{}{between}-----END {mark}-----{between}done",
+                lines.join(between)
+            );
+            let masked = mask(&text);
+            let left = lines.iter().filter(|line| masked.contains(**line));
+            assert_eq!(left.count(), 0, "{masked}");
+            assert!(
+                masked.starts_with("the log says:") && masked.ends_with("done"),
+                "{masked}"
+            );
+        }
+    }
+    let words = "the words of a person who explains\n-----END PRIVATE KEY-----";
+    assert_eq!(mask(words), words);
+    let public = format!("{}\n-----END CERTIFICATE-----", lines.join("\n"));
+    assert_eq!(mask(&public), public);
+}
+
 /// Texts put together from what rules look for, so that masks and secrets meet in every way.
 fn hostile() -> impl Strategy<Value = String> {
     let rules = RULES.rules.iter();
@@ -209,6 +243,8 @@ fn a_hostile_text_takes_its_length_in_time() {
         "glpat-",
         "hvs.-",
         "fm2_=",
+        "-----END PRIVATE KEY-----\n",
+        "QUJDREVGR0hJSktMTU5P\n-----END PRIVATE",
         "[masked: ",
         "]ghp_",
         "authorization:",

@@ -21,12 +21,11 @@ const DIFF_STAT: &str =
     "-c core.quotepath=off diff --stat=200,160 --no-renames --no-color --no-ext-diff --relative";
 const NAMES: &str =
     "-c core.quotepath=off diff --name-status --no-renames --no-color --no-ext-diff --relative";
-/// Independent of the user's settings for `diff`.
+/// Its form does not depend on the user's settings for `diff`; each call says how much context it wants.
 const DIFF: &str = "-c core.quotepath=off diff --no-color --no-ext-diff --no-textconv --relative \
-                    --src-prefix=a/ --dst-prefix=b/ --unified=0 --find-renames";
-/// The same with the context of each change, by default or as much as the user's settings say.
-const WHOLE_DIFF: &str = "-c core.quotepath=off diff --no-color --no-ext-diff --no-textconv --relative \
-                          --src-prefix=a/ --dst-prefix=b/ --find-renames";
+                    --src-prefix=a/ --dst-prefix=b/ --find-renames";
+/// Without context, and of test files also what an attribute calls binary.
+const OF_TESTS: [&str; 2] = ["--unified=0", "--text"];
 /// The names of the files in it.
 const CHANGED_NAMES: &str = "diff --name-only -z --no-renames --no-ext-diff --relative";
 /// How many changed files that may hold tests are compared by name; if there are more, all files are compared.
@@ -263,10 +262,11 @@ async fn weakened(
         // The difference of all files may be too large to read.
         1..=TESTS_NAMED_MAX => {
             let tests = tests.iter().map(String::as_str);
-            let args: Vec<&str> = [first, "--"].into_iter().chain(tests).collect();
-            git.run(DIFF, &args).await?
+            let args = OF_TESTS.into_iter().chain([first.as_str(), "--"]);
+            git.run(DIFF, &args.chain(tests).collect::<Vec<_>>())
+                .await?
         }
-        _ => git.run(DIFF, &all).await?,
+        _ => git.run(DIFF, &[&OF_TESTS[..], &all].concat()).await?,
     };
     diff.push_str(&all_added(new).await);
     Ok(weakened_tests(&diff))
@@ -285,7 +285,8 @@ async fn diff(git: &Git, dir: &Path, since: &Since, changed: &Changed) -> String
         let paths = of_dir(&[base], &own);
         let names = git.run(NAMES, &paths).await.unwrap_or_default();
         all = names.replace('\t', " ");
-        diff = git.beginning(WHOLE_DIFF, &paths).await.unwrap_or_default();
+        let with_context = [&["--unified=3"][..], &paths].concat();
+        diff = git.beginning(DIFF, &with_context).await.unwrap_or_default();
     }
     let new = changed.status.entries.iter().filter(|it| it.is_untracked());
     let new: Vec<String> = new.map(|entry| changed.seen_from_dir(entry)).collect();

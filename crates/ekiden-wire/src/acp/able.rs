@@ -9,6 +9,9 @@ const GUESSING: [&str; 1] = ["Copilot"];
 /// Agents whose tokens of a turn are only those of its last call (measured with opencode 1.18.33).
 const TELLING_THE_LAST_CALL: [&str; 1] = ["OpenCode"];
 
+/// Resumes a conversation, and replays it.
+pub(super) const LOAD: &str = "session/load";
+
 #[derive(Debug, Clone, Default)]
 pub(super) struct Able {
     pub(super) joining: Joining,
@@ -58,7 +61,7 @@ impl Able {
             resume: match resumes {
                 // It does not replay the whole conversation.
                 true => Some("session/resume"),
-                false => loads.then_some("session/load"),
+                false => loads.then_some(LOAD),
             },
             is_trusted: !GUESSING.contains(&name),
             tells_last_call: TELLING_THE_LAST_CALL.contains(&name),

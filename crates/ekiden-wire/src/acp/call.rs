@@ -97,9 +97,16 @@ impl OpenCall {
         self.bytes = self.bytes.max(told as u64);
     }
 
+    /// An agent may report neither that a permitted call began nor that a refused one is over.
+    pub(super) fn decided(&mut self, may: bool) {
+        let status = if may { "in_progress" } else { "failed" };
+        status.clone_into(&mut self.status);
+    }
+
     /// We know what it does.
     pub(super) fn is_ready(&self) -> bool {
-        self.status != "pending" || self.command.is_some()
+        let is_named = !self.kind.is_empty() || !self.title.is_empty();
+        is_named && (self.status != "pending" || self.command.is_some())
     }
 
     pub(super) fn is_over(&self) -> bool {

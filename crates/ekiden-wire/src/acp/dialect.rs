@@ -179,5 +179,10 @@ impl Acp {
         };
         self.out.answer(&decided.id, &json!({"outcome": outcome}));
         self.out.refused(decided.refused);
+        if let Some(place) = self.calls.iter().position(|call| call.id == decided.call) {
+            self.calls[place].decided(decided.may);
+            self.show(place);
+        }
+        self.make_way();
     }
 }

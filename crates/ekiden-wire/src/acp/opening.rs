@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::Acp;
-use super::able::Choice;
+use super::able::{Choice, LOAD};
 use crate::consent::MODES;
 use crate::json;
 use crate::rpc::{OPEN, ended, words_of};
@@ -14,7 +14,7 @@ impl Acp {
         let (dir, session) = (&self.start.dir, &self.session);
         let (method, params) = match &self.start.resume {
             Some(_) => (
-                self.able.resume.unwrap_or("session/load"),
+                self.able.resume.unwrap_or(LOAD),
                 json!({"sessionId": session, "cwd": dir, "mcpServers": []}),
             ),
             None => ("session/new", json!({"cwd": dir, "mcpServers": []})),

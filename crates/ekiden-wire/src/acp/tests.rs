@@ -460,6 +460,30 @@ fn a_message_that_the_agent_does_not_take_ends_the_turn_and_opens_the_next() {
     }
 }
 
+/// Gemini reports nothing of a permitted call until it is over, and Qwen 0.15 nothing of a refused one.
+// shows: AGT-15
+#[test]
+fn a_message_waits_for_a_permitted_call_and_not_for_a_refused_one() {
+    for (command, may) in [("make all", true), ("rm -rf /", false)] {
+        let mut acp = at_work(&json!({}));
+        let call_of = json!({"toolCallId": "a", "kind": "execute", "status": "pending",
+            "title": command, "rawInput": {"command": command}});
+        let options = json!([{"optionId": "y", "kind": "allow_once"}, {"optionId": "n", "kind": "reject_once"}]);
+        let asked = json!({"sessionId": "s", "toolCall": call_of, "options": options});
+        tell(
+            &mut acp,
+            &json!({"id": 9, "method": "session/request_permission", "params": asked}),
+        );
+        acp.answer("9#0", &HookAnswer::Pass);
+        drop(sent(&mut acp));
+        acp.say("hand off", "u");
+        let at_once = methods(&mut acp);
+        assert_eq!(at_once.is_empty(), may, "{command}: {at_once:?}");
+        call(&mut acp, "a", "completed");
+        assert_eq!(methods(&mut acp).is_empty(), !may, "{command}");
+    }
+}
+
 /// Whether the message may still open a turn is not for the protocol to say: the budget may be spent.
 // shows: AGT-15, REL-22
 #[test]
@@ -794,6 +818,30 @@ fn a_conversation_is_resumed_by_its_own_name_and_its_history_is_not_taken_for_wo
     let is_result = |event: &ClientEvent| matches!(event, ClientEvent::ToolResults(_));
     assert!(!acp.out.events.iter().any(is_result));
     assert_eq!(acp.conversation(), Some("s"));
+}
+
+/// So does Qwen 0.15.10.
+// shows: AGT-15
+#[test]
+fn an_agent_that_offers_to_resume_and_cannot_loads_the_conversation() {
+    let mut acp = Acp::new(Start {
+        resume: Some("s".to_owned()),
+        ..start()
+    });
+    acp.begin(&["go on"]);
+    let able = json!({"loadSession": true, "sessionCapabilities": {"resume": {}}});
+    tell(
+        &mut acp,
+        &json!({"id": 1, "result": {"agentCapabilities": able}}),
+    );
+    let no_method = json!({"id": 2, "error": {"code": -32601, "message": "Method not found"}});
+    tell(&mut acp, &no_method);
+    assert_eq!(
+        methods(&mut acp),
+        ["initialize", "session/resume", "session/load"]
+    );
+    tell(&mut acp, &no_method);
+    assert_eq!(methods(&mut acp), [""; 0]);
 }
 
 /// The lines of two processes that share a saved stream.

@@ -107,6 +107,13 @@ pub(super) fn of_change(id: &str, paths: &[String], dir: &Path) -> Vec<HookCall>
     }
 }
 
+/// The question to the guard about a tool of the user's MCP server. It comes without the id of its call.
+pub(super) fn of_mcp(params: &Value, dir: &Path) -> Vec<HookCall> {
+    let server = json::text(&params["serverName"]);
+    let tool = json::text(&params["_meta"]["tool_name"]);
+    vec![hook("", &format!("mcp__{server}__{tool}"), &json!({}), dir)]
+}
+
 fn hook(id: &str, tool: &str, input: &Value, dir: &Path) -> HookCall {
     HookCall::of(&json!({
         "hook_event_name": "PreToolUse", "tool_name": tool, "cwd": dir, "tool_input": input,

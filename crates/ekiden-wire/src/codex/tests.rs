@@ -351,7 +351,7 @@ fn no_failure_that_codex_names_is_an_outage_except_its_own() {
 #[test]
 fn a_change_is_judged_by_its_files_and_a_command_without_its_shell() {
     let mut codex = at_work(Permissions {
-        allowed_tools: vec!["Bash(make:*)".to_owned()],
+        allowed_tools: vec!["Bash(make:*)".to_owned(), "mcp__notes__put".to_owned()],
         ..Permissions::default()
     });
     let change = json!({"item": {"type": "fileChange", "id": "c", "changes": [
@@ -374,7 +374,9 @@ fn a_change_is_judged_by_its_files_and_a_command_without_its_shell() {
         }
         codex.out.events.clear();
         let answer = sent(&mut codex).pop().unwrap();
-        (asked, answer["result"]["decision"].clone())
+        let result = &answer["result"];
+        assert_eq!(result["decision"], result["action"]);
+        (asked, result["decision"].clone())
     };
     let (file, command) = (
         "item/fileChange/requestApproval",
@@ -407,6 +409,16 @@ fn a_change_is_judged_by_its_files_and_a_command_without_its_shell() {
         ask(command, json!({"itemId": "d"}), pass),
         (1, "decline".into())
     );
+    let tool = |tool: &str| {
+        let meta = json!({"codex_approval_kind": "mcp_tool_call", "tool_name": tool});
+        let params = json!({"serverName": "notes", "_meta": meta});
+        ("mcpServer/elicitation/request", params)
+    };
+    let ((request, put), (_, other)) = (tool("put"), tool("drop"));
+    assert_eq!(ask(request, put, pass), (1, "accept".into()));
+    assert_eq!(ask(request, other, pass), (1, "decline".into()));
+    let of_the_server = json!({"serverName": "notes", "message": "your name?"});
+    assert_eq!(ask(request, of_the_server, pass).0, 0);
 }
 
 /// What the pinned version calls things: `cargo xtask agents` asks it.

@@ -360,7 +360,7 @@ mod tests {
               4 of 10  waiting 30s, until 01:00:30  a usage limit is reached
               4 of 10  waiting 2s, until 01:00:30  the agent crashed (exit code 3)
               4 of 10  waiting 30s, until 01:00:30  the service failed
-              4 of 10  waiting 30s, until 01:00:30  the turn ended without a result
+              4 of 10  waiting 30s, until 01:00:30  the turn ended without a usable result
               4 of 10  waiting 30s, until 01:00:30  quiet hours
               4 of 10  waiting 30s, until 01:00:30  the pause between sessions
         "#]]

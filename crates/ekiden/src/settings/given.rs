@@ -463,17 +463,10 @@ mod tests {
             research
             plan.jobs
             plan.retries
-            notify.kinds
-            notify.desktop
-            notify.desktop_kinds
-            notify.command_kinds
-            notify.webhook_kinds
-            notify.ntfy_kinds
             tracker.local.dir
             tracker.label
             tracker.state
             tracker.branch
-            on_hangup
             memory.record
             memory.context
             verbose

@@ -355,30 +355,34 @@ settings! {
         default: Some("true"), in_files: false;
     /// Kinds of notifications: needs_you, limit, loop, done, failed; each way may have its own list
     NOTIFY_KINDS: Vec<NoticeKind> = "notify.kinds", Commas("KINDS"), NoFlag, form::notice_kinds;
-        default: Some("needs_you,limit,loop,done,failed");
+        default: Some("needs_you,limit,loop,done,failed"), user_only: true;
     /// Include a run's question in its notification, where a lock screen may show it
     NOTIFY_TEXT: bool = "notify.text", Switch, Run, form::switch;
         user_only: true;
     /// Notify on the desktop
     NOTIFY_DESKTOP: bool = "notify.desktop", Switch, NoFlag, form::switch;
-        default: Some("true");
+        default: Some("true"), user_only: true;
     /// Kinds of notifications on the desktop [default: `notify.kinds`]
     NOTIFY_DESKTOP_KINDS: Vec<NoticeKind> = "notify.desktop_kinds", Commas("KINDS"), NoFlag, form::notice_kinds;
+        user_only: true;
     /// A program that gets each notification as JSON on its standard input
     NOTIFY_COMMAND: Vec<String> = "notify.command", Words("COMMAND"), NoFlag, form::command;
         user_only: true;
     /// Kinds of notifications for the program [default: `notify.kinds`]
     NOTIFY_COMMAND_KINDS: Vec<NoticeKind> = "notify.command_kinds", Commas("KINDS"), NoFlag, form::notice_kinds;
+        user_only: true;
     /// An address to which each notification is posted as JSON
     NOTIFY_WEBHOOK: String = "notify.webhook", One("URL"), NoFlag, form::address;
         user_only: true;
     /// Kinds of notifications for the address [default: `notify.kinds`]
     NOTIFY_WEBHOOK_KINDS: Vec<NoticeKind> = "notify.webhook_kinds", Commas("KINDS"), NoFlag, form::notice_kinds;
+        user_only: true;
     /// A topic of an ntfy server to which each notification is posted as text, such as https://ntfy.sh/my-topic
     NOTIFY_NTFY: String = "notify.ntfy", One("URL"), NoFlag, form::address;
         user_only: true;
     /// Kinds of notifications for the topic [default: `notify.kinds`]
     NOTIFY_NTFY_KINDS: Vec<NoticeKind> = "notify.ntfy_kinds", Commas("KINDS"), NoFlag, form::notice_kinds;
+        user_only: true;
     /// The OTLP endpoint for a run's spans and metrics, such as http://localhost:4318; none overrides `OTEL_*`
     /// [default: from the variables of OpenTelemetry]
     OTEL_ENDPOINT: String = "otel.endpoint", One("URL"), NoFlag, form::address_or_none;
@@ -422,7 +426,7 @@ settings! {
         user_only: true;
     /// What to do when the terminal goes away: continue, or stop; with --tui the run always stops
     ON_HANGUP: OnHangup = "on_hangup", One("WHAT"), Run, form::on_hangup;
-        default: Some("continue");
+        default: Some("continue"), user_only: true;
     /// Where a watched session's uncommitted work goes at a checkpoint: ref (refs/ekiden/wip/), branch, or off
     // A project that was merely cloned must not have commits made on a branch.
     GUARD_WIP: Wip = "guard.wip", One("PLACE"), NoFlag, form::wip;

@@ -31,7 +31,7 @@ use crate::client::transcript;
 use crate::guard::{Watched, take_checkpoint};
 use crate::memory::shown::{ANSWER_BYTES_MAX, detail, index_line, marked};
 use crate::memory::{files, midnight};
-use crate::settings::environment::{Environment, RUN_VARIABLE};
+use crate::settings::environment::Environment;
 use crate::settings::given::{Flags, Given};
 use crate::settings::table;
 
@@ -68,7 +68,7 @@ impl Tools {
             wanted.unwrap_or(true) && !(plugin && registered(&environment, &here))
         };
         // A run has decided for its sessions whether they have a server.
-        let in_run = environment.variable(RUN_VARIABLE).is_some();
+        let in_run = environment.has_run();
         Self {
             offered: if in_run { run } else { wanted() },
             here,
@@ -127,7 +127,6 @@ impl Tools {
         let kind = kind.map(|kind| kind.parse::<ObservationKind>());
         let (since, until) = arguments.dates()?;
         let place = ProjectPlace::find(&self.here, None);
-        let everywhere = arguments.0["all_projects"] == true;
         let query = Query {
             text: arguments
                 .need("query")?
@@ -141,7 +140,7 @@ impl Tools {
                 concepts: arguments.list("concepts"),
                 since,
                 until,
-                ..self.of_project(everywhere)
+                ..self.of_project()
             }
             .about(&arguments.list("files")),
             here: Here::default(),
@@ -150,25 +149,23 @@ impl Tools {
         };
         let branch = place.and_then(|place| place.branch());
         let found = self.ask(|memory| memory.search_near(&query, branch.clone()));
-        Ok(listed(&found?, everywhere))
+        Ok(listed(&found?))
     }
 
     fn timeline(&self, arguments: &Arguments<'_>) -> Answer {
         let id = arguments.need("anchor").or_else(|_| arguments.need("id"))?;
+        self.one(&id)?;
         let depth = |name| usize::try_from(arguments.number(name, 5).min(LIMIT_MAX)).unwrap_or(0);
         let (before, after) = (depth("depth_before"), depth("depth_after"));
-        Ok(listed(
-            &self.ask(|memory| memory.timeline(&id, before, after))?,
-            false,
-        ))
+        let found = self.ask(|memory| memory.timeline(&id, before, after))?;
+        Ok(listed(&found))
     }
 
     /// An id that names nothing does not hide the others.
     fn get(&self, ids: &[String]) -> Answer {
-        let get = |id: &String| self.ask(|memory| memory.get(id));
         let found: Vec<Answer> = ids
             .iter()
-            .map(|id| get(id).map(|found| detail(&found)))
+            .map(|id| self.one(id).map(|found| detail(&found)))
             .collect();
         let texts: Vec<String> = match found.iter().any(Result::is_ok) {
             true => found
@@ -182,7 +179,7 @@ impl Tools {
 
     fn recent(&self, arguments: &Arguments<'_>) -> Answer {
         let limit = arguments.limit();
-        let all = self.of_project(false);
+        let all = self.of_project();
         let sessions = Filter {
             kind: Some(ObservationKind::Summary),
             ..all.clone()
@@ -195,13 +192,24 @@ impl Tools {
         })?;
         Ok(format!(
             "Sessions:\n{}\nObservations:\n{}",
-            listed(&sessions, false),
-            listed(&newest, false)
+            listed(&sessions),
+            listed(&newest)
         ))
     }
 
-    fn of_project(&self, everywhere: bool) -> Filter {
-        let place = ProjectPlace::find(&self.here, None).filter(|_| !everywhere);
+    /// An observation of this project. A session in one project does not read what those of another left.
+    fn one(&self, id: &str) -> Result<Observation, String> {
+        let found = self.ask(|memory| memory.get(id))?;
+        match self.of_project().project {
+            Some(project) if project != found.from.project => {
+                Err(format!("observation {id} is of another project"))
+            }
+            Some(_) | None => Ok(found),
+        }
+    }
+
+    fn of_project(&self) -> Filter {
+        let place = ProjectPlace::find(&self.here, None);
         Filter {
             project: place.map(|place| place.project().display().to_string()),
             ..Filter::default()
@@ -347,11 +355,11 @@ fn registered(environment: &Environment, project: &Path) -> bool {
     found.iter().flatten().any(|program| is_there(program))
 }
 
-fn listed(found: &[Observation], everywhere: bool) -> String {
+fn listed(found: &[Observation]) -> String {
     if found.is_empty() {
         return "nothing found".to_owned();
     }
-    let lines = found.iter().map(|found| index_line(found, everywhere));
+    let lines = found.iter().map(|found| index_line(found, false));
     let lines: Vec<String> = lines.collect();
     marked(&lines.join("\n"), ANSWER_BYTES_MAX)
 }
