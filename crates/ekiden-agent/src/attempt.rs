@@ -277,6 +277,6 @@ impl Engine {
 
     /// How long the attempt has run.
     pub(crate) fn elapsed(&self) -> Millis {
-        Millis(u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX))
+        self.started.elapsed().into()
     }
 }

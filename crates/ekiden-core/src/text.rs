@@ -127,6 +127,11 @@ pub fn grouped(number: u64) -> String {
     format!("{},{:03}", grouped(number / 1_000), number % 1_000)
 }
 
+/// The last ones, at most this many.
+pub(crate) fn last<T>(all: &[T], max: usize) -> &[T] {
+    &all[all.len().saturating_sub(max)..]
+}
+
 /// The text on one line, clean, of at most this many characters.
 pub fn one_line(text: &str, chars_max: usize) -> String {
     short(

@@ -56,14 +56,24 @@ impl From<Millis> for std::time::Duration {
     }
 }
 
-impl Timestamp {
-    /// The time from `earlier` to here; nothing if the clock went backwards.
-    pub fn since(self, earlier: Self) -> Millis {
-        Millis(self.0.saturating_sub(earlier.0))
+impl From<std::time::Duration> for Millis {
+    fn from(length: std::time::Duration) -> Self {
+        Self(u64::try_from(length.as_millis()).unwrap_or(u64::MAX))
     }
 }
 
 impl Timestamp {
+    /// A time of the system; none before 1970.
+    pub fn of_system(time: std::time::SystemTime) -> Option<Self> {
+        let since = time.duration_since(std::time::UNIX_EPOCH).ok()?;
+        Some(Self(Millis::from(since).0))
+    }
+
+    /// The time from `earlier` to here; nothing if the clock went backwards.
+    pub fn since(self, earlier: Self) -> Millis {
+        Millis(self.0.saturating_sub(earlier.0))
+    }
+
     /// The point in time, or the last one that there is a date for.
     pub fn instant(self) -> jiff::Timestamp {
         let millis = i64::try_from(self.0).unwrap_or(i64::MAX);

@@ -8,7 +8,6 @@ use ekiden_agent::{keeper, task};
 use ekiden_core::event::{Check, CheckOutcome};
 use ekiden_core::limits;
 use ekiden_core::manifest::Verification;
-use ekiden_core::time::Millis;
 use tokio::time::Instant;
 
 use crate::error::EngineError;
@@ -58,12 +57,11 @@ pub(crate) async fn run(
     if outcome == CheckOutcome::Cancelled {
         output.clear();
     }
-    let duration = Millis(u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX));
     (
         Check {
             outcome,
             tree: None,
-            duration,
+            duration: started.elapsed().into(),
             tail: tail(&output),
         },
         output,
@@ -82,8 +80,7 @@ async fn all(
         if several {
             output.push_str(&format!("$ {command}\n"));
         }
-        let left = until.saturating_duration_since(Instant::now());
-        let left = Millis(u64::try_from(left.as_millis()).unwrap_or(u64::MAX));
+        let left = until.saturating_duration_since(Instant::now()).into();
         let outcome = match task::run_task(sh(command), left, limits::VERIFY_LOG_BYTES).await {
             Ok(done) => {
                 output.push_str(&done.tail);
@@ -153,19 +150,11 @@ fn missing_program(output: &str) -> Option<String> {
 
 /// The last lines of an output, within what a record may hold.
 fn tail(output: &str) -> String {
-    let mut lines: Vec<&str> = output
-        .trim_end()
-        .lines()
-        .rev()
-        .take(limits::VERIFY_TAIL_LINES)
-        .collect();
-    lines.reverse();
-    let text = lines.join("\n");
+    let lines: Vec<&str> = output.trim_end().lines().collect();
+    let first = lines.len().saturating_sub(limits::VERIFY_TAIL_LINES);
+    let text = lines[first..].join("\n");
     let from = text.len().saturating_sub(limits::VERIFY_TAIL_BYTES);
-    let from = (from..=text.len())
-        .find(|at| text.is_char_boundary(*at))
-        .unwrap_or(0);
-    text[from..].to_owned()
+    text[text.ceil_char_boundary(from)..].to_owned()
 }
 
 #[cfg(test)]

@@ -74,7 +74,7 @@ impl Reader {
                 u64::try_from(at.seconds).unwrap_or(0),
                 u32::try_from(at.nanos).unwrap_or(0),
             );
-            u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+            Millis::from(since).0
         });
         let at = Timestamp(at);
         let Some(attributes) = event.attributes.as_ref() else {

@@ -10,7 +10,7 @@ mod hear;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::pin::pin;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
 use ekiden_core::effect::WorktreeEffect;
 use ekiden_core::ids::StageId;
@@ -418,11 +418,8 @@ fn options(order: &PlanOrder, queue: Option<String>, id: String) -> ActivityOpti
 
 /// The time of the history's last event.
 fn time(ctx: &WorkflowContext<FleetPlan>) -> Timestamp {
-    let since = ctx
-        .workflow_time()
-        .and_then(|at| at.duration_since(UNIX_EPOCH).ok());
-    let ms = since.map_or(0, |since| since.as_millis());
-    Timestamp(u64::try_from(ms).unwrap_or(u64::MAX))
+    let now = ctx.workflow_time().and_then(Timestamp::of_system);
+    now.unwrap_or_default()
 }
 
 #[cfg(test)]

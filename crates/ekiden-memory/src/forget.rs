@@ -82,23 +82,21 @@ impl Memory {
     }
 
     fn seqs(&self, what: &Forget) -> Result<Vec<i64>, MemoryError> {
-        let (sql, value): (_, rusqlite::types::Value) = match what {
-            Forget::These(ids) => return ids.iter().map(|id| self.seq_of(id)).collect(),
+        match what {
+            Forget::These(ids) => ids.iter().map(|id| self.seq_of(id)).collect(),
             Forget::Before(time) => {
-                let time = time.0.cast_signed().into();
-                ("SELECT seq FROM obs WHERE time < ?1", time)
+                let mut seqs = self.db.prepare("SELECT seq FROM obs WHERE time < ?1")?;
+                let rows = seqs.query_map([time.0.cast_signed()], |row| row.get(0))?;
+                Ok(rows.collect::<Result<_, _>>()?)
             }
             Forget::Project(path) => {
                 let Some(number) = number_of(&self.db, path)? else {
                     return Ok(Vec::new());
                 };
                 let all = 1..=self.last_seq()?;
-                return self.newest(&[project_key(number)], &all, usize::MAX);
+                self.newest(&[project_key(number)], &all, usize::MAX)
             }
-        };
-        let mut seqs = self.db.prepare(sql)?;
-        let rows = seqs.query_map([value], |row| row.get(0))?;
-        Ok(rows.collect::<Result<_, _>>()?)
+        }
     }
 
     /// Where an observation is: it may have been recorded more than once.

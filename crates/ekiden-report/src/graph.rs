@@ -1,8 +1,7 @@
 //! The graph of a plan as static SVG: stages in layers, each after all that it needs, with its state in colour and
 //! text.
 
-use std::collections::BTreeSet;
-
+use ekiden_core::manifest::graph::Graph;
 use ekiden_core::text::short;
 use minijinja::{Value, context};
 
@@ -31,7 +30,8 @@ pub fn graph(timeline: &Timeline) -> Option<String> {
     if !timeline.is_plan || stages.len() > STAGES_MAX {
         return None;
     }
-    let layers = in_order(layers(stages), stages);
+    let needs = Graph::new(stages.iter().map(|stage| stage.needs.clone()).collect());
+    let layers = in_order(needs.waves().unwrap_or_default(), &needs);
     let grid = Grid::of(&layers);
     let places = grid.places(&layers, stages.len());
     let (width, height) = grid.size(layers.len());
@@ -141,49 +141,24 @@ fn node(stage: &Stage, (x, y): (u64, u64)) -> Value {
     }
 }
 
-/// The stages by the length of the longest path to them.
-fn layers(stages: &[Stage]) -> Vec<Vec<usize>> {
-    let mut layers: Vec<Vec<usize>> = Vec::new();
-    let mut placed = BTreeSet::new();
-    while placed.len() < stages.len() {
-        let is_next = |place: &usize| {
-            let mut needs = stages[*place].needs.iter();
-            !placed.contains(place) && needs.all(|need| placed.contains(need))
-        };
-        let layer: Vec<usize> = (0..stages.len()).filter(is_next).collect();
-        if layer.is_empty() {
-            break;
-        }
-        placed.extend(layer.iter().copied());
-        layers.push(layer);
-    }
-    layers
-}
-
 /// Sorts each layer by what its stages need and by what needs them, so that few edges cross.
-fn in_order(mut layers: Vec<Vec<usize>>, stages: &[Stage]) -> Vec<Vec<usize>> {
-    let needs: Vec<Vec<usize>> = stages.iter().map(|stage| stage.needs.clone()).collect();
-    let mut needed_by = vec![Vec::new(); stages.len()];
-    for (place, needs) in needs.iter().enumerate() {
-        needs.iter().for_each(|need| needed_by[*need].push(place));
-    }
+fn in_order(mut layers: Vec<Vec<usize>>, graph: &Graph) -> Vec<Vec<usize>> {
     for _ in 0..SWEEPS {
-        let mut at = vec![0; stages.len()];
-        layers
-            .iter_mut()
-            .for_each(|layer| sort(layer, &needs, &mut at));
+        let mut at = vec![0; graph.len()];
+        let downwards = layers.iter_mut();
+        downwards.for_each(|layer| sort(layer, |stage| graph.needs(stage), &mut at));
         let upwards = layers.iter_mut().rev();
-        upwards.for_each(|layer| sort(layer, &needed_by, &mut at));
+        upwards.for_each(|layer| sort(layer, |stage| graph.needed_by(stage), &mut at));
     }
     layers
 }
 
 /// Sorts a layer by the middle of each stage's neighbours, in thousandths of a layer; a stage without any keeps its
 /// place.
-fn sort(layer: &mut [usize], neighbours: &[Vec<usize>], at: &mut [usize]) {
+fn sort<'g>(layer: &mut [usize], neighbours: impl Fn(usize) -> &'g [usize], at: &mut [usize]) {
     let part = |index: usize, of: usize| (2 * index + 1) * 500 / of;
     for (index, stage) in layer.iter().enumerate() {
-        let beside = &neighbours[*stage];
+        let beside = neighbours(*stage);
         let sum: usize = beside.iter().map(|stage| at[*stage]).sum();
         at[*stage] = sum
             .checked_div(beside.len())

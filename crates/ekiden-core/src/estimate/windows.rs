@@ -175,14 +175,8 @@ impl Windows<'_> {
         })
     }
 
-    fn range(&self, units: &[Unit], group: &[usize]) -> Range {
-        let units: Vec<&Unit> = group.iter().map(|at| &units[*at]).collect();
-        self.range_of(&units)
-    }
-
-    fn range_of(&self, units: &[&Unit]) -> Range {
-        self.model
-            .range(self.estimate(units.iter().copied()).tokens)
+    fn range<'u>(&self, units: impl IntoIterator<Item = &'u Unit>) -> Range {
+        self.model.range(self.estimate(units).tokens)
     }
 
     pub fn sessions(&self, units: &[Unit]) -> Sessions {
@@ -240,7 +234,8 @@ impl Windows<'_> {
             while let Some(more) = next(units, &left, &untried, &files) {
                 untried.remove(&more);
                 group.push(more);
-                if self.range(units, &group).p90 <= self.window_tokens {
+                let together = self.range(group.iter().map(|at| &units[*at]));
+                if together.p90 <= self.window_tokens {
                     left.remove(&more);
                     files.extend(units[more].files.keys().map(String::as_str));
                 } else {
@@ -280,7 +275,7 @@ impl Sessions {
         needs: BTreeMap<usize, Why>,
     ) {
         let units: Vec<&Unit> = group.iter().map(|at| &units[*at]).collect();
-        let tokens = windows.range_of(&units);
+        let tokens = windows.range(units.iter().copied());
         let number = self.sessions.len() + 1;
         let start = self.text.len();
         for unit in &units {

@@ -138,19 +138,14 @@ const NO_KEYS: [&str; 12] = [
 
 /// `#12`, `gh-12`, `issue-12`, `12-title`.
 fn numbered(word: &str) -> Option<String> {
-    let after = |prefix: &str| {
-        word.to_ascii_lowercase()
-            .find(prefix)
-            .map(|at| &word[at + prefix.len()..])
-    };
     let lower = word.to_ascii_lowercase();
-    let number = if let Some(rest) = after("#") {
+    let number = if let Some((_, rest)) = lower.split_once('#') {
         digits(rest)
     } else if let Some(rest) = ["gh-", "issue-"]
         .iter()
         .find_map(|prefix| lower.strip_prefix(prefix))
     {
-        digits(rest).map(|number| &word[word.len() - rest.len()..][..number.len()])
+        digits(rest)
     } else {
         digits(word).filter(|number| word[number.len()..].starts_with('-') && !is_date(word))
     };

@@ -12,7 +12,7 @@ use super::quote::{lines, outcome_line};
 use crate::handoff::Heading;
 use crate::ids::SessionNumber;
 use crate::limits;
-use crate::text::one_line;
+use crate::text::{last, one_line};
 
 /// What is known about a session that left no valid handoff.
 #[derive(Debug, Clone)]
@@ -172,10 +172,6 @@ fn failed_line(failed: &FailedCommand) -> String {
     let command = one_line(&failed.command, LINE_CHARS_MAX / 2);
     let last_line = one_line(&failed.last_line, LINE_CHARS_MAX / 2);
     format!("{command} ({code}): {last_line}")
-}
-
-fn last<T>(all: &[T], max: usize) -> &[T] {
-    &all[all.len().saturating_sub(max)..]
 }
 
 /// A label and a line for each name; empty without names.

@@ -276,10 +276,7 @@ fn mentions<'s>(text: &str, sections: &'s [Section<'s>]) -> Vec<(usize, Word, &'
 }
 
 fn word_before(text: &str) -> Option<Word> {
-    let mut from = text.len().saturating_sub(BEFORE_BYTES);
-    while !text.is_char_boundary(from) {
-        from += 1;
-    }
+    let from = text.ceil_char_boundary(text.len().saturating_sub(BEFORE_BYTES));
     let end = |text: &str| {
         text.trim_end_matches(|c: char| c.is_whitespace() || "\"'“‘`*_[(".contains(c))
             .len()

@@ -105,7 +105,9 @@ pub enum CheckpointError {
 /// Takes a checkpoint. Panics within a runtime, since it asks git and waits.
 pub fn take(request: &Request) -> Result<Taken, CheckpointError> {
     let (workspace, git_error) = find(request)?;
-    let documents = prepare(&workspace)?;
+    // As a run does: makes `.ekiden/`, and keeps it out of git.
+    workspace.prepare()?;
+    let documents = workspace.documents();
     let (told, last_line) = recalled(request.transcript.as_deref());
     let (tree, fingerprint) = look(request, &workspace, &documents, git_error);
     let mark = mark(request, fingerprint.as_deref(), last_line.as_deref());
@@ -160,12 +162,6 @@ fn find(request: &Request) -> Result<(Workspace, Option<String>), CheckpointErro
     Ok((Workspace::at(dir, None, state_dir), Some(why)))
 }
 
-/// The project's documents. Makes `.ekiden/` as a run does, and keeps it out of git.
-fn prepare(workspace: &Workspace) -> Result<Documents, DiskError> {
-    workspace.prepare()?;
-    Ok(workspace.documents())
-}
-
 /// What the transcript tells, and the id of its last line. An unreadable transcript tells nothing.
 fn recalled(transcript: Option<&Path>) -> (TranscriptFacts, Option<String>) {
     let recall = transcript.and_then(|path| Recall::of(&mut File::open(path).ok()?).ok());
@@ -216,9 +212,7 @@ async fn save_and_describe(
         disk: &*documents.disk,
         state: &documents.state,
         name: wip::name(request.session_id.as_deref(), workspace),
-        wip: request.wip,
-        issue: request.issue.as_deref(),
-        subject: request.subject.as_deref(),
+        request,
         status: &status,
         under_way: git.git_dir().and_then(|dir| under_way(&dir)),
     };

@@ -26,11 +26,7 @@ pub(super) struct Job<'a> {
     pub(super) state: &'a StateLayout,
     /// The last part of the ref.
     pub(super) name: String,
-    pub(super) wip: Wip,
-    /// The issue, if it is known from something other than the branch.
-    pub(super) issue: Option<&'a str>,
-    /// The commit's title, if the issue does not give it.
-    pub(super) subject: Option<&'a str>,
+    pub(super) request: &'a super::Request,
     pub(super) status: &'a Status,
     pub(super) under_way: Option<&'static str>,
 }
@@ -55,14 +51,14 @@ pub(super) fn name(session: Option<&str>, workspace: &Workspace) -> String {
 impl Job<'_> {
     /// Keeps what is not committed. The state reports any failure.
     pub(super) async fn save(&self) -> Saved {
-        if self.wip == Wip::Off {
+        if self.request.wip == Wip::Off {
             return (WipState::Off, None);
         }
         if self.status.entries.is_empty() {
             return (WipState::Clean, None);
         }
         let mut note = None;
-        if self.wip == Wip::Branch {
+        if self.request.wip == Wip::Branch {
             match self.on_branch().await {
                 Ok(saved) => return saved,
                 Err(error) => note = Some(format!("It is not on the branch: {}", in_full(&error))),
@@ -143,10 +139,10 @@ impl Job<'_> {
     }
 
     fn subject(&self) -> String {
-        if let Some(subject) = self.subject {
+        if let Some(subject) = &self.request.subject {
             return subject.to_owned();
         }
         let of_branch = self.status.branch.as_deref().and_then(issue_of_branch);
-        wip_subject(self.issue.map(str::to_owned).or(of_branch).as_deref())
+        wip_subject(self.request.issue.clone().or(of_branch).as_deref())
     }
 }

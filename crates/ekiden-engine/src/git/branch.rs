@@ -34,6 +34,14 @@ pub enum BranchError {
     Unknown { why: String },
 }
 
+impl From<GitError> for BranchError {
+    fn from(error: GitError) -> Self {
+        Self::Unknown {
+            why: in_full(&error),
+        }
+    }
+}
+
 /// What a plan's stages start from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Base {
@@ -58,14 +66,11 @@ pub fn base(workspace: &Workspace) -> Result<Option<Base>, BranchError> {
         return Ok(None);
     }
     let dir = &workspace.dir;
-    let unknown = |error: GitError| BranchError::Unknown {
-        why: in_full(&error),
-    };
     let commit = match ask(dir, "rev-parse --verify --quiet HEAD", &[]) {
         Err(GitError::Failed { code: 1, .. }) => return Ok(None),
-        commit => commit.map_err(unknown)?.trim_end().to_owned(),
+        commit => commit?.trim_end().to_owned(),
     };
-    let changed = ask(dir, "diff --name-only -z HEAD --", &[]).map_err(unknown)?;
+    let changed = ask(dir, "diff --name-only -z HEAD --", &[])?;
     let changed = changed.split_terminator('\0').map(str::to_owned).collect();
     Ok(Some(Base { commit, changed }))
 }
@@ -89,10 +94,7 @@ pub fn tracked<'p>(
         if top.is_some_and(|top| dir.starts_with(top)) {
             let args = [&*name.to_string_lossy()];
             let found = ask(&dir, "--literal-pathspecs ls-files -z --", &args);
-            let unknown = |error: GitError| BranchError::Unknown {
-                why: in_full(&error),
-            };
-            known.extend((!found.map_err(unknown)?.is_empty()).then_some(*file));
+            known.extend((!found?.is_empty()).then_some(*file));
         }
     }
     Ok(known)

@@ -67,7 +67,7 @@ pub(super) struct Queue {
 impl Queue {
     /// Each address has its own queue, so an event goes only where it was meant to.
     pub(super) fn of(dir: &Path, url: &str, now: Timestamp) -> Self {
-        let since = Timestamp(now.0.saturating_sub(KEPT.0));
+        let since = now - KEPT;
         let outbox = Outbox::of(Arc::new(RealDisk::new()), &dir.join(name_of(url)));
         Self { outbox, since }
     }

@@ -144,9 +144,7 @@ impl Disk for RealDisk {
             path,
             || Ok(fs::metadata(path)?.modified()?),
         )?;
-        let since = modified.duration_since(std::time::UNIX_EPOCH).ok();
-        let millis = since.and_then(|since| u64::try_from(since.as_millis()).ok());
-        Ok(millis.map(Timestamp))
+        Ok(Timestamp::of_system(modified))
     }
 
     fn resolve(&self, path: &Path) -> DiskResult<PathBuf> {

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use ekiden_core::guard::document::{Loaded, load as load_document};
 use ekiden_core::guard::watch::WatchEvent;
@@ -82,8 +81,6 @@ fn documents(watched: &Watched) -> Documents {
 }
 
 fn age(watched: &Watched, path: &Path) -> Option<Millis> {
-    let modified = path.metadata().ok()?.modified().ok()?;
-    let at = modified.duration_since(SystemTime::UNIX_EPOCH).ok()?;
-    let at = Timestamp(u64::try_from(at.as_millis()).ok()?);
+    let at = Timestamp::of_system(path.metadata().ok()?.modified().ok()?)?;
     Some(watched.now.since(at))
 }

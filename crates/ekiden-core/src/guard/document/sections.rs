@@ -3,7 +3,7 @@
 use super::facts::{ChangedFile, Facts, GitTree, TodoState, TranscriptFacts, Tree, WipState};
 use super::page::Section;
 use crate::prompt::FailedCommand;
-use crate::text::{clean, grouped, one_line};
+use crate::text::{clean, grouped, last, one_line};
 
 pub(super) const REASON: &str = "Checkpoint Reason";
 pub(super) const RELOAD: &str = "Context to Reload";
@@ -445,8 +445,4 @@ fn with_output(command: &str, last_line: &str) -> String {
 
 fn line(text: &str) -> String {
     one_line(text, LINE_CHARS_MAX)
-}
-
-fn last<T>(all: &[T], most: usize) -> &[T] {
-    &all[all.len().saturating_sub(most)..]
 }
