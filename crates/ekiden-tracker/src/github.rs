@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use crate::block::{START, with_block};
 use crate::tracker::{LivingComment, NewIssue, PullRequest, Tracker};
 use crate::web::{self, Answer, Web, text};
+use crate::words::is_living;
 use crate::{Fault, Markup, NewState};
 
 /// How many pages of a list are read, 100 entries each.
@@ -158,6 +159,16 @@ impl<W: Web> GitHub<W> {
         Ok(checks.chain(statuses).collect())
     }
 
+    /// The author of our own comments, by a field of theirs. Anybody can write our marker into an older comment.
+    fn us(&self) -> Result<(&'static str, Value), Fault> {
+        match self.send("GET", &format!("{}/user", self.url), None) {
+            Ok(answer) => Ok(("login", web::json(&answer)?["login"].take())),
+            // The key of an installation is no user's, and writes as a bot.
+            Err(Fault::NotPermitted(_)) => Ok(("type", "Bot".into())),
+            Err(fault) => Err(fault),
+        }
+    }
+
     /// `#12`, or `owner/name#12` in another repository.
     fn name_of(&self, url: &str) -> String {
         let (place, number) = url.rsplit_once("/issues/").unwrap_or_default();
@@ -249,23 +260,25 @@ impl<W: Web> Tracker for GitHub<W> {
             "{path}?per_page=100&since={}",
             from(comment.since)
         ))?;
-        let mut marked = all
-            .iter()
-            .filter(|found| text(&found["body"]).contains(&marker));
+        let (field, us) = self.us()?;
+        let is_ours = |found: &&Value| {
+            let body = text(&found["body"]);
+            found["user"][field] == us && is_living(&body) && body.contains(&marker)
+        };
+        let mut ours = all.iter().filter(is_ours);
         let body = json!({ "body": format!("{}\n{marker}\n", comment.body) });
-        let Some(first) = marked.next() else {
+        let Some(first) = ours.next() else {
             return self.change("POST", &path, &body).map(drop);
         };
         let place = |found: &Value| format!("/issues/comments/{}", found["id"]);
         self.change("PATCH", &place(first), &body)?;
         // The request of a killed sender may have arrived after the next sender had looked. Somebody who
-        // quotes us writes something after the marker, or has a quotation mark before it.
-        let is_ours = |found: &&Value| {
+        // quotes us writes something after the marker.
+        let is_whole = |found: &&Value| {
             let body = text(&found["body"]);
-            let last = body.trim_end().lines().next_back();
-            found["user"] == first["user"] && last == Some(&*marker)
+            body.trim_end().lines().next_back() == Some(&*marker)
         };
-        for second in marked.filter(is_ours) {
+        for second in ours.filter(is_whole) {
             self.send("DELETE", &self.of_repo(&place(second)), None)?;
         }
         Ok(())

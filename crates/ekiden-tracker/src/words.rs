@@ -92,8 +92,12 @@ impl Entry {
 /// The comments that people wrote. A living comment is written with the user's key, so its author may be one whom the
 /// user trusts, but its words are an agent's.
 pub fn of_people(mut comments: Vec<Comment>) -> Vec<Comment> {
-    comments.retain(|comment| !HEADS.iter().any(|head| comment.text.starts_with(head)));
+    comments.retain(|comment| !is_living(&comment.text));
     comments
+}
+
+pub(crate) fn is_living(comment: &str) -> bool {
+    HEADS.iter().any(|head| comment.starts_with(head))
 }
 
 /// The living comment: oldest first, the newest open, the others folded.

@@ -17,6 +17,8 @@ pub struct FakeGitHub {
     pub refused_token: Option<String>,
     /// An old server, without sub-issues.
     pub is_old: bool,
+    /// The key is an installation's, which is no user's: `mia` is a bot.
+    pub is_installation: bool,
     /// Nothing was committed on any branch.
     pub is_without_commits: bool,
     /// Its own address, which links to pages begin with.
@@ -261,7 +263,10 @@ impl FakeGitHub {
             }
             ("GET", ["comments"]) => {
                 let comments = self.issues[number - 1].comments.iter();
-                let comments: Vec<Value> = comments.map(shown_comment).collect();
+                let is_bot = |author: &str| self.is_installation && author == "mia";
+                let comments =
+                    comments.map(|comment| shown_comment(comment, is_bot(&comment.author)));
+                let comments: Vec<Value> = comments.collect();
                 self.paged(&asked.path, &comments)
             }
             ("POST", ["comments"]) => {
@@ -358,6 +363,15 @@ impl FakeGitHub {
             return Answered::json(401, &json!({ "message": "Bad credentials" }));
         }
         let path = asked.path.split('?').next().unwrap_or_default();
+        if path == "/user" {
+            return match self.is_installation {
+                true => Answered::json(
+                    403,
+                    &json!({ "message": "Resource not accessible by integration" }),
+                ),
+                false => Answered::json(200, &json!({ "login": "mia" })),
+            };
+        }
         let Some(rest) = path.strip_prefix(&format!("/repos/{}", self.repo)) else {
             return not_found();
         };
@@ -412,9 +426,11 @@ impl FakeGitHub {
     }
 }
 
-fn shown_comment(comment: &GitHubComment) -> Value {
+fn shown_comment(comment: &GitHubComment, is_bot: bool) -> Value {
+    let kind = if is_bot { "Bot" } else { "User" };
     json!({
-        "id": comment.id, "body": comment.body, "created_at": comment.at, "user": { "login": comment.author },
+        "id": comment.id, "body": comment.body, "created_at": comment.at,
+        "user": { "login": comment.author, "type": kind },
     })
 }
 

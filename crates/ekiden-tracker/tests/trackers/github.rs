@@ -2,7 +2,8 @@
 
 use ekiden_testkit::trackers::{FakeGitHub, ServiceFault};
 use ekiden_tracker::{
-    Answer, Fault, GitHub, Known, LivingComment, NewIssue, NewState, PullRequest, Tracker as _, Web,
+    Answer, Fault, GitHub, HEADS, Known, LivingComment, NewIssue, NewState, PullRequest,
+    Tracker as _, Web,
 };
 use ureq::http::{Request, Response};
 
@@ -17,7 +18,7 @@ fn near() -> Near<FakeGitHub> {
 fn living(body: &str) -> LivingComment<'_> {
     LivingComment {
         key: "7f3a",
-        body: body.to_owned(),
+        body: format!("{}7f3a\n{body}", HEADS[0]),
         since: AT,
         is_there: false,
     }
@@ -64,8 +65,8 @@ fn what_arrived_without_an_answer_is_found_by_its_marker() {
             .service
             .comment(1, "leo", &format!("comment {number}"));
     }
-    // Three pages are looked through, then the comment is made and its answer lost.
-    near.0.lock().unwrap().fault_at(3, ServiceFault::Lost);
+    // Three pages are looked through, then the user is asked for, the comment made and its answer lost.
+    near.0.lock().unwrap().fault_at(4, ServiceFault::Lost);
     assert!(tracker.put_comment("1", &living("one")).is_err());
     near.0.lock().unwrap().service.comment(1, "leo", "later");
     tracker.put_comment("1", &living("two")).unwrap();
@@ -75,7 +76,7 @@ fn what_arrived_without_an_answer_is_found_by_its_marker() {
             .comments
             .iter()
             .filter(|comment| comment.body.contains("<!-- ekiden:"));
-        ours.map(|comment| comment.body.lines().next().unwrap().to_owned())
+        ours.map(|comment| comment.body.lines().nth(1).unwrap().to_owned())
             .collect::<Vec<_>>()
     };
     assert_eq!(ours(&near), ["two"]);
@@ -89,7 +90,7 @@ fn what_arrived_without_an_answer_is_found_by_its_marker() {
     let late = near.0.lock().unwrap().service.issues[0].comments[5].clone();
     for (who, text) in [
         ("mia", late.body.clone()),
-        ("leo", format!("> {}I agree", late.body)),
+        ("mia", format!("{}I agree", late.body)),
         (
             "mia",
             format!(
@@ -101,7 +102,7 @@ fn what_arrived_without_an_answer_is_found_by_its_marker() {
         near.0.lock().unwrap().service.comment(1, who, &text);
     }
     tracker.put_comment("1", &living("three")).unwrap();
-    assert_eq!(ours(&near), ["three", "> two", "I agree with"]);
+    assert_eq!(ours(&near), ["three", "two", ""]);
     let new = NewIssue {
         key: "sub",
         title: "Part",
@@ -115,6 +116,27 @@ fn what_arrived_without_an_answer_is_found_by_its_marker() {
         ("3", "3")
     );
     assert_eq!(near.0.lock().unwrap().service.issues[0].children, [3]);
+}
+
+/// Everybody can read our marker and write it into an older comment.
+// shows: TRK-06
+#[test]
+fn a_comment_of_somebody_else_is_never_taken_for_ours() {
+    for is_installation in [false, true] {
+        let near = near();
+        near.0.lock().unwrap().service.is_installation = is_installation;
+        near.0.lock().unwrap().service.comment(1, "leo", "first");
+        near.0.lock().unwrap().service.comment(1, "mia", "second");
+        let put = |body: &str| github(&near).put_comment("1", &living(body)).unwrap();
+        put("one");
+        let fake = |at: usize| near.0.lock().unwrap().service.issues[0].comments[at].clone();
+        let (copy, quote) = (fake(2).body, format!("This says:\n\n{}", fake(2).body));
+        near.0.lock().unwrap().service.issues[0].comments[0].body = copy.clone();
+        near.0.lock().unwrap().service.issues[0].comments[1].body = quote.clone();
+        put("two");
+        assert_eq!((fake(0).body, fake(1).body), (copy, quote));
+        assert!(fake(2).body.contains("\ntwo\n"), "{}", fake(2).body);
+    }
 }
 
 // shows: TRK-10
@@ -265,7 +287,10 @@ fn the_token_goes_to_no_other_address() {
     github(&near).put_comment("1", &living("one")).unwrap();
     let fake = near.0.lock().unwrap();
     let looked = fake.asked.iter().filter(|asked| asked.method == "GET");
-    assert_eq!(looked.count(), 1);
+    let looked: Vec<&str> = looked
+        .map(|asked| asked.path.split('?').next().unwrap())
+        .collect();
+    assert_eq!(looked, ["/repos/me/app/issues/1/comments", "/user"]);
 }
 
 /// Whatever request is lost, with or without its work done, the branch has one pull request.

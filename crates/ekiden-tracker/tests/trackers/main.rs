@@ -97,7 +97,7 @@ pub(crate) fn entry(issue: IssueRef, order: u64) -> Queued {
         issue,
         write: Write::Entry {
             comment: "7f3a".to_owned(),
-            head: "ekiden works here.".to_owned(),
+            head: "ekiden works on this, run 7f3a.".to_owned(),
             entry: Box::new(entry),
         },
     }

@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::path::Path;
 
 use ekiden_testkit::trackers::{Asked, FakeGitHub};
-use ekiden_tracker::{LivingComment, NewIssue, NewState, PullRequest, Tracker as _};
+use ekiden_tracker::{HEADS, LivingComment, NewIssue, NewState, PullRequest, Tracker as _};
 use serde_json::Value;
 
 use crate::{AT, GITHUB, Near, github};
@@ -47,7 +47,7 @@ const READ: [(&str, &[&str]); 6] = [
         "/repos/{owner}/{repo}/pulls/comments/{comment_id}",
         &["user", "path", "line", "body", "created_at"],
     ),
-    ("/users/{username}", &["login"]),
+    ("/users/{username}", &["login", "type"]),
 ];
 
 fn description() -> Option<Value> {
@@ -72,7 +72,7 @@ fn everything() -> Vec<Asked> {
     let tracker = github(&near);
     let living = LivingComment {
         key: "7f3a",
-        body: "x".to_owned(),
+        body: HEADS[0].to_owned(),
         since: AT,
         is_there: false,
     };
@@ -145,7 +145,7 @@ fn check(description: &Value, asked: &Asked) -> Result<(), String> {
     let place = format!("{} {}", asked.method, asked.path);
     let (_, operation) =
         operation(description, asked).ok_or(format!("{place}: no such operation"))?;
-    let known = operation["parameters"].as_array().unwrap().iter();
+    let known = operation["parameters"].as_array().into_iter().flatten();
     let known = known.map(|parameter| resolved(description, parameter));
     let known: BTreeSet<&str> = known
         .filter_map(|parameter| parameter["name"].as_str())
