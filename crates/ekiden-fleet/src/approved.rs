@@ -49,7 +49,8 @@ pub(crate) async fn submission(
         // Keys of other kinds are in keyrings that have nothing to do with fleets.
         let (pgp, x509) = ("gpg.openpgp.program=false", "gpg.x509.program=false");
         let ask = ["-c", &keys, "-c", pgp, "-c", x509, "verify-commit", plan];
-        if !mirror.ended(&ask, b"").await?.ok {
+        let is_signed = mirror.ended(&ask, b"").await?.ok;
+        if !is_signed || !is_plan(&mirror.line(&["cat-file", "commit", plan]).await?, run) {
             let text = "the plan is not signed by a key that this worker trusts";
             return Err(Fault::Untrusted(text.to_owned()));
         }
@@ -59,6 +60,17 @@ pub(crate) async fn submission(
     })?;
     refuse_newer(&submission.header.ekiden)?;
     Ok(submission)
+}
+
+/// The message of a plan's commit.
+pub(crate) fn subject(run: &RunId) -> String {
+    format!("ekiden: the plan of {run}")
+}
+
+/// Whether a commit was made to be this run's plan. The same key may sign other work, which may have a file of that name.
+fn is_plan(commit: &str, run: &RunId) -> bool {
+    let (head, message) = commit.split_once("\n\n").unwrap_or_default();
+    !head.contains("\nparent ") && message.trim_end() == subject(run)
 }
 
 /// A newer worker continues what an older one began. The other way round, it would miss part of the plan.
@@ -169,6 +181,26 @@ mod tests {
         for (ordered, follows) in [(&other, true), (&own, false), (&other, false)] {
             let why = is_of_run(&own, ordered, follows).unwrap_err();
             assert!(matches!(why, Fault::Untrusted(_)), "{why}");
+        }
+    }
+
+    // shows: FLT-05
+    #[test]
+    fn a_signature_under_other_work_is_none_under_a_plan() {
+        let run = RunId::from_bits(7);
+        let commit = |parent: &str, message: &str| {
+            let head = "tree 1\n{parent}author me 1 +0000\ngpgsig -----BEGIN\n \n x\n -----END";
+            format!("{}\n\n{message}\n", head.replace("{parent}", parent))
+        };
+        let own = subject(&run);
+        assert!(is_plan(&commit("", &own), &run));
+        for (parent, message) in [
+            ("parent 2\n", own.as_str()),
+            ("", "Merge pull request #1"),
+            ("", &subject(&RunId::from_bits(8))),
+            ("", &format!("first\n\n{own}")),
+        ] {
+            assert!(!is_plan(&commit(parent, message), &run), "{message}");
         }
     }
 

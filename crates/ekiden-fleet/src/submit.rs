@@ -19,7 +19,7 @@ use ekiden_engine::{EngineError, globs, history};
 use temporalio_client::errors::WorkflowInteractionError;
 use temporalio_client::{Client, WorkflowHandle, WorkflowStartOptions};
 
-use crate::approved::PLAN_FILE;
+use crate::approved::{PLAN_FILE, subject};
 use crate::fault::Fault;
 use crate::follow::{Following, Known, Seen};
 use crate::git::{Git, Move};
@@ -330,7 +330,7 @@ async fn publish(git: &Git, wanted: &Wanted, remote: &str, base: &str) -> Result
     let blob = git.fed(&["hash-object", "-w", "--stdin"], &text).await?;
     let listed = format!("100644 blob {blob}\t{PLAN_FILE}\n");
     let tree = git.fed(&["mktree"], listed.as_bytes()).await?;
-    let subject = format!("ekiden: the plan of {run}");
+    let subject = subject(run);
     let key = wanted.sign_key.as_deref();
     let key = key.map(|key| format!("user.signingKey={}", key.display()));
     let mut args = Vec::new();
