@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -331,6 +332,7 @@ pub(crate) async fn work(config: WorkerConfig) -> Result<(), Failure> {
     }
     let made = std::fs::DirBuilder::new()
         .recursive(true)
+        .mode(0o700)
         .create(&config.dir);
     made.map_err(|error| Failure::settings(format!("{}: {error}", config.dir.display())))?;
     say_what_is_left(&config.dir);

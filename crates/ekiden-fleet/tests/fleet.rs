@@ -1807,4 +1807,9 @@ fn without_a_server_it_says_what_to_do() {
     );
     assert!(said.contains("ekiden fleet dev"), "{said}");
     assert!(said.contains("answer: Connection refused"), "{said}");
+    // Whatever a worker keeps is its user's alone.
+    let mut worker = world.begin_worker("one", &[], None);
+    assert_eq!(worker.code(), Some(69), "{}", world.log("one"));
+    let mode = world.path("one").metadata().unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o700);
 }
