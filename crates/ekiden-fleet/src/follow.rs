@@ -16,6 +16,7 @@ mod known;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::mem::discriminant;
+use std::path::Path;
 use std::time::Duration;
 
 use ekiden_core::effect::{Effect, WorktreeEffect};
@@ -32,6 +33,7 @@ use ekiden_core::text::in_full;
 use ekiden_core::time::Timestamp;
 use ekiden_engine::clock::{Clock as _, SystemClock};
 use ekiden_engine::remote_run::{Message, RemoteRun};
+use ekiden_engine::worktrees::merged;
 use temporalio_client::errors::WorkflowInteractionError;
 use temporalio_client::{
     Client, WorkflowDescribeOptions, WorkflowExecutionStatus, WorkflowFetchHistoryOptions,
@@ -412,24 +414,26 @@ impl Following {
         event
     }
 
-    /// The same, with the files that a merge changed.
+    /// The same, with the files that a merge changed, and those of them that the stage had not declared.
     async fn with_files(&self, mut event: Event) -> Result<Event, Fault> {
         if let Event::Worktree {
-            event:
-                WorktreeEvent::Merged {
-                    merge: Merge::Done { commit, files, .. },
-                },
+            stage,
+            event: WorktreeEvent::Merged { merge },
             ..
         } = &mut event
+            && let Merge::Done { commit, .. } = merge
         {
             // It comes from the server, so it could be anything.
             if !commit.bytes().all(|byte| byte.is_ascii_hexdigit()) {
                 return Err(Fault::Lost("a merge names no commit"));
             }
-            let before = format!("{commit}^1");
-            let diff = ["diff", "--name-only", &before, commit];
-            let changed = self.git.line(&diff).await?;
-            *files = changed.lines().map(str::to_owned).collect();
+            let changed = self.git.changed(commit).await?;
+            let Submission { header, prefix } = &self.submission;
+            let mut stages = header.manifest.stages.iter();
+            let stage = stages.find(|known| known.id == *stage);
+            let declared = stage.map_or(&[][..], |stage| &stage.part.outputs);
+            let done = merged(commit.clone(), &changed, Path::new(prefix), declared);
+            *merge = done.map_err(Fault::Refused)?;
         }
         Ok(event)
     }

@@ -113,6 +113,14 @@ impl Git {
         Ok(ended.ok.then(|| ended.stdout.trim().to_owned()))
     }
 
+    /// The files that a commit changed since its first parent, from the repository's root.
+    pub(crate) async fn changed(&self, commit: &str) -> Result<Vec<String>, Fault> {
+        let before = format!("{commit}^1");
+        let diff = ["diff-tree", "-r", "-z", "--name-only", "--no-renames"];
+        let names = self.line(&[&diff[..], &[&before, commit]].concat()).await?;
+        Ok(names.split_terminator('\0').map(str::to_owned).collect())
+    }
+
     /// Moves branches or refs at the remote, each only from where we know it to be: all of them or none.
     pub(crate) async fn push(&self, remote: &str, moves: &[Move]) -> Result<(), Fault> {
         let mut args: Vec<String> = ["push", "--quiet", "--porcelain", "--no-verify", "--atomic"]

@@ -425,38 +425,18 @@ impl<'a> StageMerge<'a> {
         Ok(names.split_terminator('\0').map(str::to_owned).collect())
     }
 
-    /// Files as the stage's agent sees them, from its work dir.
-    fn seen(&self, files: &[String]) -> Vec<String> {
-        let prefix = self.trees.paths.within(Path::new(""));
-        let up: PathBuf = prefix.components().map(|_| "..").collect();
-        let seen = |file: &String| {
-            let file = Path::new(file);
-            let within = file.strip_prefix(&prefix).map(Path::to_owned);
-            let path = within.unwrap_or_else(|_| up.join(file));
-            path.to_string_lossy().into_owned()
-        };
-        files.iter().map(seen).collect()
-    }
-
     fn conflict(&self, files: &[String]) -> Merge {
-        let files = self.seen(files);
+        let files = seen(files, &self.prefix());
         Merge::Conflict { files }
     }
 
     fn done(&self, commit: String, changed: &[String]) -> Result<Merge, GitError> {
-        let files = self.seen(changed);
-        // A stage that declares no outputs has nothing to comply with.
         let declared = &self.job.stage.part.outputs;
-        let undeclared = if declared.is_empty() {
-            Vec::new()
-        } else {
-            globs::undeclared(&files, declared).map_err(GitError::Refused)?
-        };
-        Ok(Merge::Done {
-            commit,
-            files,
-            undeclared,
-        })
+        merged(commit, changed, &self.prefix(), declared).map_err(GitError::Refused)
+    }
+
+    fn prefix(&self) -> PathBuf {
+        self.trees.paths.within(Path::new(""))
     }
 
     async fn long(&self, words: &str, args: &[&str]) -> Result<(), GitError> {
@@ -467,5 +447,66 @@ impl<'a> StageMerge<'a> {
         let stage = &self.job.stage;
         let text = format!("ekiden: {} {}", stage.id, stage.task_name);
         self.trees.subject_of(&one_line(&text, SUBJECT_CHARS_MAX))
+    }
+}
+
+/// A merge that changed these files, which are named from the repository's root; `prefix` is the work dir there.
+pub fn merged(
+    commit: String,
+    changed: &[String],
+    prefix: &Path,
+    declared: &[String],
+) -> Result<Merge, String> {
+    let files = seen(changed, prefix);
+    // A stage that declares no outputs has nothing to comply with.
+    let undeclared = match declared.is_empty() {
+        true => Vec::new(),
+        false => globs::undeclared(&files, declared)?,
+    };
+    Ok(Merge::Done {
+        commit,
+        files,
+        undeclared,
+    })
+}
+
+/// Files as a stage's agent sees them, from its work dir.
+fn seen(files: &[String], prefix: &Path) -> Vec<String> {
+    let up: PathBuf = prefix.components().map(|_| "..").collect();
+    let seen = |file: &String| {
+        let file = Path::new(file);
+        let within = file.strip_prefix(prefix).map(Path::to_owned);
+        let path = within.unwrap_or_else(|_| up.join(file));
+        path.to_string_lossy().into_owned()
+    };
+    files.iter().map(seen).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A fleet's follower has the commit only, and fills in the rest.
+    // shows: PLN-15, FLT-01
+    #[test]
+    fn a_merge_names_files_from_the_work_dir_and_those_that_were_not_declared() {
+        let [changed, declared] = [
+            ["sub ü/näme.txt", "sub ü/d/q\"uote", "top.txt"],
+            ["näme.txt", "other", "src/"],
+        ]
+        .map(|names| names.map(str::to_owned));
+        let done = |declared: &[String]| {
+            let done = merged("c".to_owned(), &changed, Path::new("sub ü"), declared);
+            match done.unwrap() {
+                Merge::Done {
+                    files, undeclared, ..
+                } => (files, undeclared),
+                other => panic!("{other:?}"),
+            }
+        };
+        let (files, undeclared) = done(&declared);
+        assert_eq!(files, ["näme.txt", "d/q\"uote", "../top.txt"]);
+        assert_eq!(undeclared, ["d/q\"uote", "../top.txt"]);
+        assert!(done(&[]).1.is_empty());
     }
 }

@@ -38,6 +38,7 @@ use ekiden_core::text::in_full;
 use ekiden_store::disk::Disk;
 use tokio::sync::Mutex;
 
+pub use self::merge::merged;
 use crate::git::{CEILING, Cancelled, Git, GitError, never};
 use crate::paths::RunPaths;
 
