@@ -463,9 +463,7 @@ mod tests {
             research
             plan.jobs
             plan.retries
-            tracker.local.dir
             tracker.label
-            tracker.state
             tracker.branch
             memory.record
             memory.context

@@ -402,7 +402,7 @@ settings! {
         user_only: true;
     /// The directory of issues in files, relative to the work dir
     TRACKER_LOCAL_DIR: String = "tracker.local.dir", One("DIR"), NoFlag, form::dir_inside;
-        default: Some(".issues");
+        default: Some(".issues"), user_only: true;
     /// A program that prints a tracker's key, for example from a keyring; {tracker} in it stands for linear or github
     /// [default: LINEAR_API_KEY, GITHUB_TOKEN or GH_TOKEN, and `gh auth token`]
     TRACKER_CREDENTIAL_COMMAND: Vec<String> = "tracker.credential_command", Words("COMMAND"), NoFlag, form::command;
@@ -412,6 +412,7 @@ settings! {
         default: Some("context-checkpointed");
     /// The state to which an issue moves at its first checkpoint or handoff
     TRACKER_STATE: String = "tracker.state", One("NAME"), NoFlag, form::text;
+        user_only: true;
     /// The branch that a run on an issue creates and works on, such as feat/{issue}-{title} [default: none]
     TRACKER_BRANCH: String = "tracker.branch", One("NAME"), NoFlag, form::branch;
     /// What to do with the issue when a run is complete and verified: close, or comment only
