@@ -131,15 +131,16 @@ impl Worktrees {
         let unknown = unknown.map_err(|error| in_full(&error))?;
         let unknown: Vec<String> = unknown.split_terminator('\0').map(str::to_owned).collect();
         let place = Published::new(&to).context();
-        for file in &unknown {
-            let copied = copy(
-                &*self.disk,
-                find(&self.paths.workspace.dir, file)?,
-                &place.join(file),
-            );
-            copied.map_err(|error| in_full(&error))?;
+        let mut carried = Vec::new();
+        for file in unknown {
+            // Such as a link to nowhere that a pattern met.
+            let Ok(found) = find(&self.paths.workspace.dir, &file) else {
+                continue;
+            };
+            copy(&*self.disk, found, &place.join(&file)).map_err(|error| in_full(&error))?;
+            carried.push(file);
         }
-        Ok(unknown)
+        Ok(carried)
     }
 
     async fn run_setup(

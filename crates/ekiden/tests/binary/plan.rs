@@ -250,6 +250,9 @@ fn what_a_plan_names_is_in_the_worktree_though_git_does_not_know_it() {
         "# It\n\n## Summary\n\nShort.\n\n## Rest\n\nThe whole.\n",
     );
     environment.write("notes/a.md", "noted\n");
+    // An open Emacs leaves the first one.
+    environment
+        .shell("ln -s me@host.12 notes/.#a.md; ln -s .. notes/up; ln -s /etc/hostname notes/out");
     environment.run(&EXECUTE).expect(0);
     assert_eq!(environment.read("a"), "a\n");
     environment.shell(
