@@ -369,8 +369,12 @@ impl Run {
                 self.decided.extend(self.plan.stage_ended(stage, outcome));
                 notice = notice_of(relay, outcome).filter(|_| was_live);
                 if self.plan.is_done(stage) && !was_done && self.header.is_plan() {
-                    let declared = self.stage(stage).map(|stage| stage.part.outputs.clone());
-                    self.keep_result(stage, &declared.unwrap_or_default(), &[]);
+                    let changed = self
+                        .relays
+                        .get(stage)
+                        .map(Relay::changed)
+                        .unwrap_or_default();
+                    self.keep_result(stage, &changed, &[]);
                 }
                 if self.plan.is_done(stage) && self.plan.over() < self.plan.stages() {
                     effects.iter_mut().for_each(hand_on);

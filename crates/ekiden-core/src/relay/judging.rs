@@ -160,6 +160,20 @@ impl Relay {
         is_made && open.all(|line| is_old(line) || line.contains(except))
     }
 
+    /// The files that the stage has changed, as far as the last look can tell; without git, the declared ones.
+    pub(crate) fn changed(&self) -> Vec<String> {
+        let survey = self.seen.survey.as_ref();
+        let Some(survey) = survey.filter(|survey| survey.head.is_some()) else {
+            return self.stage.part.outputs.clone();
+        };
+        let sizes = survey.diff_stat.iter();
+        let names = sizes.filter_map(|line| Some(line.split_once(" | ")?.0.trim()));
+        let open = survey.status.iter();
+        let new = open.filter(|line| !self.seen.open_before.contains(line));
+        let new = new.filter_map(|line| line.strip_prefix("?? "));
+        names.chain(new).map(str::to_owned).collect()
+    }
+
     /// Unknown parts are not filled in from an earlier survey.
     pub(super) fn take_survey(&mut self, survey: Option<&Survey>, after: Option<&mut SessionEnd>) {
         if let (Some(list), Some(survey)) = (&mut self.items, survey) {

@@ -157,13 +157,7 @@ impl Run {
         } = self.stage(stage)?;
         let result = match (self.results.get(stage), self.relays.get(stage)) {
             (Some(result), _) => result.text.clone(),
-            (None, Some(relay)) => {
-                let survey = relay.seen.survey.iter();
-                let lines = survey.flat_map(|survey| &survey.diff_stat);
-                let names = lines.filter_map(|line| line.split_once(" | "));
-                let names: Vec<String> = names.map(|(name, _)| name.trim().to_owned()).collect();
-                self.result_text(relay, &names)
-            }
+            (None, Some(relay)) => self.result_text(relay, &relay.changed()),
             (None, None) => String::new(),
         };
         let check = verification

@@ -812,6 +812,31 @@ fn who_mends_a_merge_reads_which_files_its_own_stage_changed() {
     assert!(prompt.contains(files), "{prompt}");
 }
 
+/// As on the worker of a fleet.
+// shows: PLN-14
+#[test]
+fn the_result_of_a_stage_in_place_names_the_files_that_it_changed() {
+    let mut header = header(&Given {
+        stages: vec![(0, false, 0, 0), (0b1, false, 0, 0)],
+        jobs: 1,
+        budget: None,
+        of_agent: None,
+    });
+    header.manifest.plan.as_mut().unwrap().isolation = Isolation::InPlace;
+    header.manifest.stages[0].part.outputs = vec!["src/".to_owned()];
+    let mut world = World::of(&header, 1);
+    let stage = StageId::try_from("S0".to_owned()).unwrap();
+    while world.agents.is_empty() {
+        world.settle(0);
+    }
+    world.agents.get_mut(&stage).unwrap().files = files(&all_done(), "", "");
+    world.ends(&stage, EndCause::Completed);
+    while world.run.result(&stage).is_none() {
+        world.settle(0);
+    }
+    assert_eq!(world.run.result(&stage).unwrap().files, ["src/a.rs"]);
+}
+
 // shows: REL-16, PLN-17
 #[test]
 fn what_a_stage_corrects_is_corrected_for_the_stages_after_it() {
