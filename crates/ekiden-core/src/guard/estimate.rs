@@ -16,7 +16,7 @@ const ITEM_TOKENS: u64 = 4_000;
 /// The cost of any task: getting to know the project, and the answer.
 pub(crate) const BASE_TOKENS: u64 = 6_000;
 /// Below this share of the window a task is simply done.
-const CONSIDER_PERCENT: u64 = 30;
+pub(crate) const CONSIDER_PERCENT: u64 = 30;
 /// Above this share it does not fit into the part of a session that works well.
 const SHARD_PERCENT: u64 = 60;
 /// Files that are looked up for a text.

@@ -8,7 +8,7 @@ use crate::agent::{AgentKind, AgentSpec};
 use crate::effect::{RelayEffect, StartAttempt, StartMode};
 use crate::ends::{EndCause, EndClass};
 use crate::event::{AttemptEnded, Traces};
-use crate::guard::estimate::Advice;
+use crate::guard::estimate::CONSIDER_PERCENT;
 use crate::handoff::{OpenItems, Status};
 use crate::hash;
 use crate::ids::{AttemptId, AttemptNumber, ConversationId, SessionNumber};
@@ -286,9 +286,6 @@ impl Relay {
         let of_stage = self.member.iter().flat_map(|member| &member.sections);
         sections.extend(of_stage.cloned());
         let in_hand = self.item_in_hand();
-        let is_large = in_hand
-            .as_ref()
-            .is_some_and(|(_, _, estimate)| estimate.advice != Advice::Run);
         sections.extend(in_hand.map(|(_, item, _)| PromptSection::Item {
             text: item.text.clone(),
             which: self.items.as_ref().and_then(ItemList::which),
@@ -297,7 +294,7 @@ impl Relay {
         if self.items.as_ref().is_some_and(ItemList::is_done) {
             sections.push(PromptSection::AllTicked);
         }
-        if self.settings.subagents || is_large {
+        if self.settings.subagents || self.is_item_large() {
             sections.push(PromptSection::Delegation);
         }
         if next.id.attempt > AttemptNumber::FIRST {
@@ -305,6 +302,12 @@ impl Relay {
         }
         sections.extend(self.remembered(next.id.session, &sections));
         sections
+    }
+
+    /// Whether the current item's session is asked to use subagents.
+    pub fn is_item_large(&self) -> bool {
+        let percents = self.item_percents();
+        percents.is_some_and(|percents| percents.p50 >= CONSIDER_PERCENT)
     }
 
     /// Something for the next session. The newest of a kind takes the place of older ones.

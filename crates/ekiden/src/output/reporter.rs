@@ -11,7 +11,6 @@ use std::path::PathBuf;
 
 use ekiden_core::effect::{Effect, RelayEffect, StartAttempt, StartMode};
 use ekiden_core::event::{Continued, Delivery, Event, RunResumed};
-use ekiden_core::guard::estimate::Advice;
 use ekiden_core::guard::{Level, Window};
 use ekiden_core::ids::{AttemptId, RunId, StageId};
 use ekiden_core::manifest::{Isolation, PlanRules, Verification};
@@ -379,12 +378,10 @@ impl Reporter {
                 fields! { "item": item.text, "item_number": number, "item_percent": estimate.percent, "item_percents": percents }
             }))
             .line(Line::new(Tone::Plain, format!("session {session}")).with(Tone::Quiet, rest))
-            .lines(item.map(|((number, item, estimate), percents)| {
+            .lines(item.map(|((number, item, _), percents)| {
                 let text = format!("{number}: {}", one_line(&item.text));
-                let hint = match estimate.advice {
-                    Advice::Run => "",
-                    Advice::ConsiderSharding | Advice::ShardFirst => "; it is asked to use subagents",
-                };
+                let is_large = relay.is_some_and(Relay::is_item_large);
+                let hint = if is_large { "; it is asked to use subagents" } else { "" };
                 let percents = phrase::range(percents, |percent| format!("{percent}%"));
                 let size = format!(" · {percents} of the context{hint}");
                 Line::labelled("item", Tone::Plain, text).with(Tone::Quiet, size)

@@ -101,6 +101,25 @@ fn the_item_in_hand_is_estimated() {
     assert_eq!(estimate.percent, 6);
 }
 
+/// What items took counts for more than what their text and files promise.
+// shows: RLP-006, RLP-10
+#[test]
+fn the_hint_follows_what_earlier_items_took() {
+    let mut words = "survey:list=oooooooo".to_owned();
+    let is_hinted = |words: &str| {
+        let track = after("git list", words);
+        let is_hinted = track.prompt().contains("Give bulky work to subagents");
+        assert_eq!(is_hinted, track.relay().is_item_large());
+        is_hinted
+    };
+    assert!(!is_hinted(&words));
+    for done in 1..7 {
+        let list = format!("{}{}", "x".repeat(done), "o".repeat(8 - done));
+        words.push_str(&format!(" well survey:list={list}"));
+    }
+    assert!(is_hinted(&words));
+}
+
 /// The conversation filled up with work, and only handed off after the limit.
 // shows: RLP-09
 #[test]
