@@ -112,9 +112,11 @@ impl Trackers {
         })
     }
 
-    /// The issue that a branch's name means, if the user set a tracker.
+    /// The issue that a branch's name means, if the user set a tracker. One in a file must be there.
     pub fn of_branch(&self, branch: &str) -> Option<IssueRef> {
-        self.of_name(&issue_of_branch(branch)?)
+        let issue = self.of_name(&issue_of_branch(branch)?)?;
+        let is_there = issue.tracker != TrackerKind::Local || self.local().has(&issue.id);
+        is_there.then_some(issue)
     }
 
     fn read(&self, text: &str) -> Result<IssueRef, String> {

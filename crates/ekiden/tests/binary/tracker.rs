@@ -409,6 +409,19 @@ fn issues_in_files_are_listed_shown_and_made() {
     insta::assert_snapshot!(environment.told(&["issue", "list"]), @r"
     log-in-by-mail    Log in, by mail  open
     send-the-mail     Send the mail  open
+    // Of those in files, it is known which exist.
+    let environment = environment.with("EKIDEN_TRACKER_KIND", "local");
+    let run = ["run", "task.md", "--agent", "rehearsal", "--new"];
+    assert!(
+        !environment
+            .run(&run)
+            .expect(0)
+            .stdout
+            .contains("reports to")
+    );
+    environment.write(".issues/1.md", "Nine files");
+    let said = environment.run(&run).expect(0).stdout;
+    assert!(said.contains(" · reports to 1\n"), "{said}");
     --- standard error
     warning: `caf.md` is left out: the file is not UTF-8 text
     warning: `v1.2.md` is left out: rename it, since up to 64 letters, digits, `-` and `_` name an issue's file
