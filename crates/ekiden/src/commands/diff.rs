@@ -18,8 +18,9 @@ const CONTEXT_LINES: usize = 1;
 
 /// Show what a session changed: commits, files, and the handoff compared with the previous one
 ///
-/// Shows commits from the session line by line, and of uncommitted files only the names. Outside a git repository ekiden
-/// knows nothing about the files.
+/// Shows commits from the session line by line, and of uncommitted files only the names. After a merge conflict, these
+/// include the other stages' commits that the session got to resolve. Outside a git repository ekiden knows nothing
+/// about the files.
 #[derive(Args)]
 pub struct DiffArgs {
     /// The session's number [default: the newest]

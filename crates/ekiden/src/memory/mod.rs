@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! hook, checkpoint, observer of a run ──► Capture ──► store::memory      appended, never indexed here
-//! `ekiden memory`, `ekiden mcp`, SessionStart ──► ekiden_memory::ask ──► shown
+//! `ekiden memory`, `ekiden mcp` ──► ekiden_memory::ask ──► shown
 //! ```
 
 mod ignored;
