@@ -177,16 +177,19 @@ fn is_at(tree: &Path, commit: &str) -> bool {
 
 /// Removes a worktree, unless it has uncommitted changes, or commits that are on no branch. Its branch stays.
 pub fn remove_worktree(dir: &Path, tree: &Path) -> Result<(), String> {
-    let removed = ask(tree, ON_A_REF, &[]).and_then(|refs| match refs.is_empty() {
-        true => Ok(false),
-        // Git refuses if files would be lost.
-        false => ask(dir, "worktree remove", &[&tree.to_string_lossy()]).map(|_| true),
-    });
-    match removed {
-        Ok(true) => Ok(()),
-        Ok(false) => Err("it has commits that are on no branch".to_owned()),
-        Err(error) => Err(words(&error)),
+    let said = |words: &str| ask(tree, words, &[]).map_err(|error| self::words(&error));
+    if said(ON_A_REF)?.is_empty() {
+        return Err("it has commits that are on no branch".to_owned());
     }
+    // Git would refuse, and advise to lose it.
+    if !said("status --porcelain")?.is_empty() {
+        let tree = tree.display();
+        return Err(format!(
+            "something in it is not committed: `git -C {tree} status`"
+        ));
+    }
+    let removed = ask(dir, "worktree remove", &[&tree.to_string_lossy()]);
+    removed.map(drop).map_err(|error| words(&error))
 }
 
 /// Switches to a branch, and creates it if it does not exist. If a run's work ended on it with the commit `last`, it is

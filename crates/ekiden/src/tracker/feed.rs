@@ -45,8 +45,8 @@ use crate::settings::table;
 const LOOK: Millis = Millis::from_secs(60);
 /// The longest title of a pull request, in characters.
 const TITLE_CHARS_MAX: usize = 120;
-const NOT_COMMITTED: &str = "no pull request: not all of the verified work is committed on the run's branch; commit it there \
-                             (see `git status`), then `ekiden continue`";
+const NOT_COMMITTED: &str = "not all of the verified work is committed on the run's branch, so no pull request is opened and no \
+                             issue closed; commit it there (see `git status`), then `ekiden continue`";
 const UNSENT: &str = "the pull request does not have this work yet; `ekiden tracker status` says if something is in the way";
 /// One record never causes more.
 const WRITES_MAX: u64 = 1_000;
@@ -125,12 +125,14 @@ impl Feed {
                 end = Some(outcome);
             }
         }
+        let is_verified = end == Some(&(Outcome::Complete { verified: true }));
+        let is_delivered = is_verified && self.is_committed(run);
         if let Some(issue) = self.issue.clone() {
             let mut of_issue = self.of_sessions(record, run, timeline);
             of_issue.extend(self.of_stages(record, run));
             of_issue.extend(
                 end.into_iter()
-                    .flat_map(|end| self.of_end(end, record, run)),
+                    .flat_map(|end| self.of_end(end, is_delivered, record, run)),
             );
             writes.extend(
                 of_issue
@@ -138,13 +140,12 @@ impl Feed {
                     .map(|(what, write)| (issue.clone(), what, write)),
             );
         }
-        let mut warning = None;
-        if end == Some(&(Outcome::Complete { verified: true })) {
-            match run.header().pull_request.is_none() || self.all_is_committed(run) {
-                true => writes.extend(pull_request_of(run, timeline)),
-                false => warning = Some(NOT_COMMITTED.to_owned()),
-            }
-        }
+        writes.extend(
+            is_delivered
+                .then(|| pull_request_of(run, timeline))
+                .flatten(),
+        );
+        let warning = (is_verified && !is_delivered).then(|| NOT_COMMITTED.to_owned());
         // The outbox may have forgotten that the tracker has them, and people may have changed the issue
         // since. A comment is written again as it is, and needs its old entries if the run goes on.
         if SystemClock.now().since(record.time) > KEPT {
@@ -173,7 +174,7 @@ impl Feed {
                 warning.filter(|_| SystemClock.now().since(record.time) < LOOK)
             }
             Err(error) => (!std::mem::replace(&mut self.has_failed, true))
-                .then(|| format!("the issue is not updated: cannot {}", in_full(&error))),
+                .then(|| format!("the issue is not updated: cannot {}; once it can, `ekiden resume {}` queues its end again", in_full(&error), run.header().run)),
         }
     }
 
@@ -350,16 +351,24 @@ impl Feed {
     }
 
     /// The last entry, and what happens to label and state.
-    fn of_end(&mut self, outcome: &Outcome, record: &Record, run: &Run) -> Vec<(String, Write)> {
+    fn of_end(
+        &mut self,
+        outcome: &Outcome,
+        is_delivered: bool,
+        record: &Record,
+        run: &Run,
+    ) -> Vec<(String, Write)> {
         self.is_marked = false;
         let asks = run
             .questions()
             .flat_map(|(_, question)| question.lines().map(str::to_owned));
         let asks = asks.collect();
+        let is_verified = matches!(outcome, Outcome::Complete { verified: true });
+        let lacks = (is_verified && !is_delivered).then(|| NOT_COMMITTED.to_owned());
         let entry = Entry {
             head: format!("Run ended · {outcome}"),
             at: record.time,
-            facts: Vec::new(),
+            facts: lacks.into_iter().collect(),
             done: Vec::new(),
             next: Vec::new(),
             asks,
@@ -373,21 +382,27 @@ impl Feed {
             });
             writes.extend(label.map(|label| ("end-label".to_owned(), label)));
         }
-        let closes = self.trackers.get(&table::TRACKER_ON_COMPLETE) == Some(true);
-        if closes && matches!(outcome, Outcome::Complete { verified: true }) {
+        if is_delivered && self.closes() {
             let state = NewState::Done;
             writes.push(("end-state".to_owned(), Write::State { state }));
         }
         writes
     }
 
-    /// Whether the run's branch has what was verified. A plan's is where its stages are merged.
-    fn all_is_committed(&self, run: &Run) -> bool {
+    /// Whether the run's branch has what was verified, if more is done with that. A plan's is where its stages are merged.
+    fn is_committed(&self, run: &Run) -> bool {
         // Ekiden itself writes there.
         let issues = self.trackers.get(&table::TRACKER_LOCAL_DIR);
         let issues = issues.unwrap_or_default() + "/";
+        let header = run.header();
+        let counts =
+            header.pull_request.is_some() || (header.settings.commit.is_some() && self.closes());
         let mut relays = run.relays();
-        run.header().is_plan() || relays.all(|(_, relay)| relay.is_committed(&issues))
+        !counts || header.is_plan() || relays.all(|(_, relay)| relay.is_committed(&issues))
+    }
+
+    fn closes(&self) -> bool {
+        self.trackers.get(&table::TRACKER_ON_COMPLETE) == Some(true)
     }
 
     fn comment(&self, entry: Entry, run: &Run) -> Write {

@@ -200,13 +200,13 @@ fn a_worktree_that_stays_is_told_once() {
     std::fs::write(place.join("mine.txt"), "precious").unwrap();
     issue(&environment, "login", "");
     let mut dispatcher = environment.start(&words(&[]));
-    dispatcher.wait_for("contains modified or untracked files");
+    dispatcher.wait_for("something in it is not committed: `git -C ");
     // It has looked again by then.
     issue(&environment, "search", "ekiden");
     dispatcher.wait_for("search  taken");
     dispatcher.signal(Signal::INT);
     let said = dispatcher.end().expect(0);
-    let told = "login  keeps its worktree: '";
+    let told = "login  keeps its worktree: something in it ";
     assert_eq!(said.stdout.matches(told).count(), 1, "{said}");
 }
 

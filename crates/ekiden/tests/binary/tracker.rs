@@ -134,6 +134,33 @@ fn a_run_that_is_not_verified_does_not_close_its_issue() {
     assert_eq!(server.fake().service.issue("ANV-1").state, 1);
 }
 
+/// A hook refuses the commit: nobody would find what was verified.
+// shows: LIN-001, TRK-07
+#[test]
+fn a_run_whose_work_is_not_committed_does_not_close_its_issue() {
+    let server = linear(&["Five files"]);
+    let environment = with_linear(Environment::with_git(), &server)
+        .with("EKIDEN_TRACKER_STATE", "In Progress")
+        .with("EKIDEN_TRACKER_ON_COMPLETE", "close");
+    environment.git(&["config", "user.name", "Me"]);
+    environment.git(&["config", "user.email", "me@example.invalid"]);
+    environment.write("task.md", &items(1));
+    environment.commit_all();
+    environment.script(".git/hooks/pre-commit", "exit 1\n");
+    let verified = ["--agent", "rehearsal", "--verify", "test -e item-1.txt"];
+    let run = [&["run", "task.md", "--issue", "ANV-1", "-g"], &verified[..]].concat();
+    let said = environment.run(&run).expect(0);
+    let why = "not all of the verified work is committed on the run's branch";
+    assert!(said.stderr.contains(why), "{said}");
+    sent(&environment);
+    let text = body(&server);
+    assert!(
+        text.contains("Run ended · verification passed") && text.contains(why),
+        "{text}"
+    );
+    assert_eq!(server.fake().service.issue("ANV-1").state, 1);
+}
+
 // shows: TRK-06
 #[test]
 fn without_a_network_a_run_differs_in_nothing_but_what_waits() {
@@ -382,6 +409,19 @@ fn a_number_in_a_branch_names_no_issue_of_another_tracker() {
     assert!(!said.expect(0).stdout.contains("reports to"));
     sent(&environment);
     assert!(server.fake().asked.is_empty());
+    // Of those in files, it is known which exist.
+    let environment = environment.with("EKIDEN_TRACKER_KIND", "local");
+    let run = ["run", "task.md", "--agent", "rehearsal", "--new"];
+    assert!(
+        !environment
+            .run(&run)
+            .expect(0)
+            .stdout
+            .contains("reports to")
+    );
+    environment.write(".issues/1.md", "Nine files");
+    let said = environment.run(&run).expect(0).stdout;
+    assert!(said.contains(" · reports to 1\n"), "{said}");
 }
 
 // shows: TRK-05
@@ -409,19 +449,6 @@ fn issues_in_files_are_listed_shown_and_made() {
     insta::assert_snapshot!(environment.told(&["issue", "list"]), @r"
     log-in-by-mail    Log in, by mail  open
     send-the-mail     Send the mail  open
-    // Of those in files, it is known which exist.
-    let environment = environment.with("EKIDEN_TRACKER_KIND", "local");
-    let run = ["run", "task.md", "--agent", "rehearsal", "--new"];
-    assert!(
-        !environment
-            .run(&run)
-            .expect(0)
-            .stdout
-            .contains("reports to")
-    );
-    environment.write(".issues/1.md", "Nine files");
-    let said = environment.run(&run).expect(0).stdout;
-    assert!(said.contains(" · reports to 1\n"), "{said}");
     --- standard error
     warning: `caf.md` is left out: the file is not UTF-8 text
     warning: `v1.2.md` is left out: rename it, since up to 64 letters, digits, `-` and `_` name an issue's file
