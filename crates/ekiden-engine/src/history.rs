@@ -1,5 +1,7 @@
 //! Reads runs without working on them: for status, log, and finding the run to resume.
 
+mod newest;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -23,6 +25,7 @@ use ekiden_store::lock::{Holder, WorkDirLock};
 use ekiden_store::log::LogReader;
 use ekiden_store::state::StateDir;
 
+pub use self::newest::{newest_of_project, newest_run};
 use crate::clock::{Clock as _, SystemClock};
 use crate::error::{EngineError, UnfinishedTask};
 use crate::journal::Journal;
@@ -245,12 +248,6 @@ fn starts_after(record: &Record, session: SessionNumber) -> bool {
         matches!(effect, Effect::Stage { effect: RelayEffect::StartAttempt(start), .. }
             if start.attempt.session > session)
     })
-}
-
-/// The newest run here, for what it has learned. None if it cannot be read: what it learned only improves a guess.
-pub fn newest_run(workspace: &Workspace) -> Option<Run> {
-    let (newest, _) = find(workspace, None).ok()?;
-    Some(read(workspace, &newest, |_, _| {}).ok()?.run)
 }
 
 /// The newest run that was imported from exactly this.

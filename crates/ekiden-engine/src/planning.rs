@@ -109,7 +109,7 @@ impl Planner {
             session: SessionNumber::FIRST,
             spent: Spend::default(),
             subscription: false,
-            prices: history::newest_run(workspace)
+            prices: history::newest_of_project(workspace)
                 .map(|run| run.prices())
                 .unwrap_or_default(),
         };
@@ -129,6 +129,11 @@ impl Planner {
     /// What its sessions have spent; true if that is the API price.
     pub fn spent(&self) -> (Spend, bool) {
         (self.spent, self.subscription)
+    }
+
+    /// What its sessions and the project's newest run taught.
+    pub fn prices(&self) -> &Prices {
+        &self.prices
     }
 
     /// What may be spent in all.

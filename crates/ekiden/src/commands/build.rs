@@ -86,6 +86,7 @@ pub fn build(args: &BuildArgs, output: &mut Output) -> Result<Exit, Failure> {
         new: args.new,
         issue: Some(&args.issue),
         issue_read,
+        prices: planner.prices,
         ..How::default()
     };
     execute::carry_out(

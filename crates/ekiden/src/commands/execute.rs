@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use ekiden_agent::with_default_signals;
 use ekiden_core::agent::Interface;
+use ekiden_core::budget::Prices;
 use ekiden_core::manifest::Manifest;
 use ekiden_core::settings::{RunStarted, Settings};
 use ekiden_core::time::Timestamp;
@@ -87,6 +88,8 @@ pub(super) struct How<'a> {
     /// Run it in the background.
     pub(super) detach: bool,
     pub(super) issue: Option<&'a PlanIssue>,
+    /// What planning taught.
+    pub(super) prices: Option<Prices>,
     /// Comments up to this time are in the plan.
     pub(super) issue_read: Option<Timestamp>,
     /// Who carries it out, if that was asked.
@@ -177,10 +180,12 @@ pub(super) fn carry_out(
         have_approved(&manifest, setup, path, how, invocation, workspace, output)?;
     }
     settle_all_permissions(invocation, &client, &mut settings, Some(&manifest), output)?;
+    let header = launch::header(workspace, manifest, settings);
     let mut header = RunStarted {
+        prices: how.prices.clone().unwrap_or(header.prices),
         imported: how.done.map(|done| done.imported.clone()),
         issue_read: how.issue_read,
-        ..launch::header(workspace, manifest, settings)
+        ..header
     };
     if let Some(issue) = how.issue {
         issue.settle(&mut header, invocation, workspace)?;

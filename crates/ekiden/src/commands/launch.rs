@@ -38,7 +38,7 @@ use crate::settings::{agents, table};
 use crate::tracker::Feed;
 
 pub(super) fn header(workspace: &Workspace, manifest: Manifest, settings: Settings) -> RunStarted {
-    let before = history::newest_run(workspace);
+    let before = history::newest_of_project(workspace);
     let before = before.as_ref();
     RunStarted {
         run: new_id(),

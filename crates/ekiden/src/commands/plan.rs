@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use ekiden_core::agent::{AgentSpec, Interface, Permissions};
+use ekiden_core::budget::Prices;
 use ekiden_core::prompt::Question;
 use ekiden_core::settings::Settings;
 use ekiden_core::text::shell_word;
@@ -98,6 +99,8 @@ pub(super) struct Planner<'a> {
     pub(super) settings: Settings,
     /// The model that plans.
     pub(super) model: Option<String>,
+    /// What planning taught.
+    pub(super) prices: Option<Prices>,
     writing: &'a Writing,
 }
 
@@ -119,6 +122,7 @@ impl<'a> Planner<'a> {
                 Some(typed) => Some(typed.clone()),
                 None => chosen::model(&invocation.given, &table::MODELS_PLAN)?,
             },
+            prices: None,
             invocation,
             writing,
         })
@@ -143,6 +147,7 @@ impl<'a> Planner<'a> {
             .map_err(|failure| failure.hint(format!("{split}, which is complete")))?;
         author::write(&self.workspace.dir, &manifest, &planned)?;
         self.settings.bounds.run = author.planner.budget().after(author.planner.spent().0);
+        self.prices = Some(author.planner.prices().clone());
         Ok(Written { document, manifest })
     }
 
