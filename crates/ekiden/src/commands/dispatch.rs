@@ -347,8 +347,8 @@ impl Dispatcher<'_> {
             .iter()
             .any(|step| matches!(step, Step::Take(_)));
         self.is_spent = obstacle.is_none() && room == 0 && is_left;
-        let spent = || no_room(&places, &ids);
-        self.say_obstacle(obstacle.or_else(|| self.is_spent.then(spent)));
+        let spent = || no_room(&places, &ids).filter(|_| self.is_spent);
+        self.say_obstacle(obstacle.or_else(spent));
         let jobs = match limit {
             Some(_) => 0,
             None => self.args.jobs as usize,
@@ -392,8 +392,6 @@ impl Dispatcher<'_> {
 
     /// The worktrees as they are. Reports what changed since the last look, or that they cannot be read.
     fn look(&mut self) -> Option<Vec<IssueWorktree>> {
-        let within = self.workspace.git.as_ref().map(|git| git.prefix.clone());
-        let within = within.unwrap_or_default();
         let mut places = Vec::new();
         let trees = match trees(&self.dir) {
             Ok(trees) => trees,
@@ -404,10 +402,7 @@ impl Dispatcher<'_> {
                 return None;
             }
         };
-        for tree in trees {
-            let (state_dir, home) = (self.state_dir.as_deref(), self.environment.state_home());
-            places.extend(IssueWorktree::look(tree, &within, state_dir, home));
-        }
+        places.extend(trees.into_iter().filter_map(|tree| self.look_at(tree)));
         for place in &places {
             let before = self
                 .shown
@@ -431,11 +426,15 @@ impl Dispatcher<'_> {
     fn drain(mut self, signals: &SignalFlag) -> Exit {
         let text = "waiting until the runs have stopped; ctrl-c stops waiting\n";
         let mut text = Some(text).filter(|_| !self.json);
+        let exit = match self.args.once {
+            true => Exit::Unfinished,
+            false => Exit::Done,
+        };
         loop {
             let places = self.look();
             let is_over = |places: &Vec<_>| !places.iter().any(IssueWorktree::is_at_work);
             if places.as_ref().is_some_and(is_over) {
-                return Exit::Done;
+                return exit;
             }
             text.take()
                 .into_iter()
@@ -448,26 +447,29 @@ impl Dispatcher<'_> {
             for _ in 0..LOOKS {
                 thread::sleep(LOOK);
                 if signals.lower() {
-                    return Exit::Done;
+                    return exit;
                 }
             }
         }
     }
 }
 
-/// What is said if the total budget has no room for another run. A run for an issue that is not listed goes on
-/// only if that comes back, and holds its budget until then.
-fn no_room(places: &[IssueWorktree], listed: &[String]) -> String {
+/// What is said if the total budget has no room for another run; nothing while a run at work may leave some. A run for an
+/// issue that is not listed goes on only if that comes back, and holds its budget until then.
+fn no_room(places: &[IssueWorktree], listed: &[String]) -> Option<String> {
+    if places.iter().any(IssueWorktree::is_at_work) {
+        return None;
+    }
     let text = "the total budget has no room for another run; nothing new begins";
     let waits = |place: &&IssueWorktree| {
         matches!(place.standing, Standing::CutOff(_)) && !listed.contains(&place.issue)
     };
     let Some(place) = places.iter().find(waits) else {
-        return text.to_owned();
+        return Some(text.to_owned());
     };
     let (issue, tree) = (one_line(&place.issue), phrase::path(&place.tree));
-    format!(
+    Some(format!(
         "{text}; the unfinished run for {issue} holds its budget, although no open issue with the label has that name: \
          `git worktree remove {tree}` frees it"
-    )
+    ))
 }

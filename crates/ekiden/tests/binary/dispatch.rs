@@ -721,6 +721,63 @@ fn the_budget_of_all_runs_is_held() {
 
 // shows: TRK-10
 #[test]
+fn a_run_that_closed_its_issue_counts_for_the_next_call() {
+    let environment = project(&[("a", "ekiden"), ("b", "ekiden")])
+        .with("EKIDEN_REHEARSAL_PRICE", "1000")
+        .with("EKIDEN_TRACKER_ON_COMPLETE", "close");
+    let verified = ["--once", "--verify", "test -e item-1.txt"];
+    let budgets = ["--run-budget", "1000", "--total-budget", "1010"];
+    let call = || {
+        let said = environment.run(&words(&[&verified[..], &budgets].concat()));
+        said.expect(1).stdout.matches("  taken, ").count()
+    };
+    assert_eq!(call(), 1);
+    let closed = "state: done";
+    wait_until("it is closed", || {
+        environment.read(".issues/a.md").contains(closed)
+    });
+    assert_eq!((call(), call()), (0, 0));
+    // A person decides that it need not be kept.
+    issue(&environment, "a", "");
+    call();
+    assert!(trees(&environment).is_empty());
+}
+
+/// The first one leaves most of its budget.
+// shows: TRK-10
+#[test]
+fn no_room_is_told_only_once_it_is_final_and_each_run_knows_what_the_last_one_learned() {
+    let environment = project(&[("a", "ekiden"), ("b", "ekiden")]);
+    let budgets = ["--once", "--run-budget", "1000", "--total-budget", "1500"];
+    let said = environment.run(&words(&budgets)).expect(0).stdout;
+    assert!(!said.contains("no room"), "{said}");
+    assert_eq!(said.matches("  taken, ").count(), 2);
+    let first = |run: &String| {
+        let log = environment.state().join("runs").join(run).join("log.jsonl");
+        let log = std::fs::read_to_string(log).unwrap();
+        let first: Value = serde_json::from_str(log.lines().next().unwrap()).unwrap();
+        first["event"]["prices"].clone()
+    };
+    let runs = environment.runs();
+    let prices = runs.iter().map(first);
+    let knows = prices.filter(|prices| prices.as_object().is_some_and(|all| !all.is_empty()));
+    assert_eq!(knows.count(), 1);
+}
+
+/// In cron, a script must see that something is left.
+// shows: TRK-10
+#[test]
+fn a_single_pass_that_is_stopped_is_not_done() {
+    let environment = project(&[("a", "ekiden")]).with("EKIDEN_REHEARSAL_STEP_MS", "150");
+    environment.write("wish.md", &items(200));
+    let mut dispatcher = environment.start(&words(&["--once", "-m", "99"]));
+    dispatcher.wait_for(" works");
+    dispatcher.signal(Signal::TERM);
+    dispatcher.end().expect(1);
+}
+
+// shows: TRK-10
+#[test]
 fn what_a_run_spent_counts_when_its_worktree_is_gone() {
     let environment = project(&[("a", "ekiden")]).with("EKIDEN_REHEARSAL_PRICE", "1000");
     let budgets = ["--run-budget", "1000", "--total-budget", "1010"];

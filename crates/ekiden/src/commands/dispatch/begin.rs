@@ -97,6 +97,10 @@ impl Dispatcher<'_> {
     pub(super) fn take(&mut self, named: &IssueRef, issue: &Issue, places: &[IssueWorktree]) {
         let there = places.iter().find(|place| place.issue == named.id);
         let tree = there.map_or_else(|| self.new_tree(&named.id), |place| place.tree.clone());
+        // Since the last look, it may have been begun by a dispatcher that was killed meanwhile.
+        if there.is_some() && self.unused(&tree).is_none() {
+            return;
+        }
         let form = self.branch.clone().unwrap_or_else(|| BRANCH.to_owned());
         let made = self.make(&tree);
         let name = match named.tracker {
@@ -173,19 +177,21 @@ impl Dispatcher<'_> {
 
     /// Removes a worktree whose run could not begin.
     fn remove_unused(&self, tree: &Path) {
-        let within = self.workspace.git.as_ref().map(|git| git.prefix.as_str());
-        let place = IssueWorktree::look(
-            tree.to_owned(),
-            within.unwrap_or_default(),
-            self.state_dir.as_deref(),
-            self.environment.state_home(),
-        );
-        if let Some(place) = place
-            && place.standing == Standing::Empty
-        {
+        if let Some(place) = self.unused(tree) {
             // One that stays is used by the next try.
             let _ = self.remove(tree, &place.workspace.dir);
         }
+    }
+
+    fn unused(&self, tree: &Path) -> Option<IssueWorktree> {
+        let place = self.look_at(tree.to_owned());
+        place.filter(|place| place.standing == Standing::Empty)
+    }
+
+    pub(super) fn look_at(&self, tree: PathBuf) -> Option<IssueWorktree> {
+        let within = self.workspace.git.as_ref().map(|git| git.prefix.as_str());
+        let (state_dir, home) = (self.state_dir.as_deref(), self.environment.state_home());
+        IssueWorktree::look(tree, within.unwrap_or_default(), state_dir, home)
     }
 
     /// Removes a worktree, unless something in it is not committed.

@@ -83,8 +83,13 @@ impl Dispatcher<'_> {
         };
         let tracker = self.trackers.open(issue);
         let is_label = |label: &String| label.eq_ignore_ascii_case(&self.args.label);
+        // Its run may have closed it, and counts for the next call of `--once`.
+        let counts = self.args.once
+            && self.args.total_budget.is_some()
+            && matches!(place.standing, Standing::Over(..));
         match tracker.and_then(|tracker| tracker.issue(&issue.id)) {
-            Ok(issue) if issue.is_closed || !issue.labels.iter().any(is_label) => Wanted::No,
+            Ok(issue) if !issue.labels.iter().any(is_label) => Wanted::No,
+            Ok(issue) if issue.is_closed && !counts => Wanted::No,
             // Files may all be away for a moment, with their directory.
             Err(Fault::Missing(_))
                 if self.kind != TrackerKind::Local || self.trackers.local_dir().is_dir() =>
