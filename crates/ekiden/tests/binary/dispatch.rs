@@ -747,7 +747,8 @@ fn a_run_that_closed_its_issue_counts_for_the_next_call() {
 // shows: TRK-10
 #[test]
 fn no_room_is_told_only_once_it_is_final_and_each_run_knows_what_the_last_one_learned() {
-    let environment = project(&[("a", "ekiden"), ("b", "ekiden")]);
+    let environment =
+        project(&[("a", "ekiden"), ("b", "ekiden")]).with("EKIDEN_REHEARSAL_PRICE", "2");
     let budgets = ["--once", "--run-budget", "1000", "--total-budget", "1500"];
     let said = environment.run(&words(&budgets)).expect(0).stdout;
     assert!(!said.contains("no room"), "{said}");
