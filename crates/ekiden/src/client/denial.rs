@@ -1,8 +1,9 @@
-//! Rules that keep every session from writing its handoff. The client's deny rules override every
+//! Rules that keep every session from writing its handoff. The client's deny and ask rules override every
 //! permission that ekiden gives.
 //!
 //! `Write` and `*` take the tool away. Of the rules with a path, the client checks only `Edit(..)` when it
-//! writes a file, and ignores `Write(..)` (measured with 2.1.197 and newer).
+//! writes a file, and ignores `Write(..)` (measured with 2.1.197 and newer). It writes no file that it may not
+//! read, but writes one that it would ask about before reading it (measured with 2.1.329).
 
 use std::path::{Path, PathBuf};
 
@@ -29,10 +30,19 @@ pub struct Roots<'a> {
 impl Roots<'_> {
     /// Whether a rule denies a session its handoff.
     pub fn deny(&self, rule: &str) -> bool {
+        self.ask(rule) || self.apply(rule, "Read", "Read")
+    }
+
+    /// Whether the client asks a person before it writes a handoff, by this rule.
+    pub fn ask(&self, rule: &str) -> bool {
+        self.apply(rule, "Write", "Edit")
+    }
+
+    fn apply(&self, rule: &str, bare: &str, with_path: &str) -> bool {
         match rule.strip_suffix(')').and_then(|rule| rule.split_once('(')) {
-            None => matches!(rule, "Write" | "*"),
-            Some((tool, "*")) => tool == "Write",
-            Some((tool, pattern)) => tool == "Edit" && self.meet(pattern),
+            None => rule == bare || rule == "*",
+            Some((tool, "*")) => tool == bare,
+            Some((tool, pattern)) => tool == with_path && self.meet(pattern),
         }
     }
 
@@ -161,6 +171,17 @@ mod tests {
             "Edit(~/work/**)",
         ] {
             assert!(roots_of_project.deny(rule), "{rule}");
+            assert!(roots_of_project.ask(rule), "{rule}");
+        }
+        for rule in [
+            "Read",
+            "Read(*)",
+            "Read(**)",
+            "Read(./.ekiden/**)",
+            "Read(*.md)",
+        ] {
+            assert!(roots_of_project.deny(rule), "{rule}");
+            assert!(!roots_of_project.ask(rule), "{rule}");
         }
         for rule in [
             "Edit",
@@ -177,7 +198,9 @@ mod tests {
             "Write(**)",
             "Write(.ekiden/**)",
             "Bash(rm:*)",
-            "Read",
+            "Read()",
+            "Read(src/**)",
+            "Read(KNOWLEDGE.md)",
         ] {
             assert!(!roots_of_project.deny(rule), "{rule}");
         }

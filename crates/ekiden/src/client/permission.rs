@@ -13,6 +13,7 @@ use super::settings::ClientSettings;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::phrase;
+use crate::settings::chosen::refuse_plan_mode;
 use crate::settings::environment::Environment;
 
 /// Flags of the client with which a user's own command makes the choice.
@@ -65,7 +66,7 @@ pub fn settle(
     asker: Option<Ask<'_>>,
 ) -> Result<Option<Choice>, Failure> {
     if agent.kind == AgentKind::Claude
-        && let Some(found) = client.denies_handoffs(&agent.command)
+        && let Some(found) = client.denies_handoffs(&agent.command, agent.interface)
     {
         let text = format!("no session could write its handoff: {}", found.why);
         return Err(Failure::new(Exit::NotPermitted, text).hint(found.remedy));
@@ -123,18 +124,29 @@ pub fn refused_as_root(
     if agent.kind != AgentKind::Claude || program != "claude" || is_in_sandbox {
         return None;
     }
-    let Permissions { mode, skip, .. } = &agent.permissions;
     let is_refused = |word: &&String| NOT_AS_ROOT.contains(&word.as_str());
-    if *skip {
+    if agent.permissions.skip {
         return Some("--skip-permissions".to_owned());
     }
     if let Some(flag) = agent.command.iter().find(is_refused) {
         return Some(flag.clone());
     }
-    // The mode of a flag overrides that of a settings file.
-    let of_command = mode_in(&agent.command);
-    let mode = mode.as_deref().or(of_command).or(client.default_mode());
-    (mode == Some(BYPASS)).then(|| format!("the permission mode {BYPASS}"))
+    (mode(agent, client) == Some(BYPASS)).then(|| format!("the permission mode {BYPASS}"))
+}
+
+/// The mode that the client begins in. That of a flag overrides that of a settings file.
+fn mode<'a>(agent: &'a AgentSpec, client: &'a ClientSettings) -> Option<&'a str> {
+    let Permissions { mode, skip, .. } = &agent.permissions;
+    let skips = *skip || agent.command.iter().any(|word| word == NOT_AS_ROOT[0]);
+    match agent.interface {
+        _ if skips => Some(BYPASS),
+        Interface::Headless => {
+            let of_command = mode_in(&agent.command);
+            mode.as_deref().or(of_command).or(client.default_mode())
+        }
+        // There the client gets a mode in any case.
+        Interface::Terminal => mode.as_deref(),
+    }
 }
 
 fn mode_in(command: &[String]) -> Option<&str> {
@@ -144,12 +156,15 @@ fn mode_in(command: &[String]) -> Option<&str> {
     value.or_else(|| command.get(at + 1).map(String::as_str))
 }
 
-/// Refuses what the client would refuse: see [`refused_as_root`].
-pub fn check_root(
+/// Refuses what the client would refuse (see [`refused_as_root`]), and a mode without handoffs.
+pub fn check_mode(
     agent: &AgentSpec,
     client: &ClientSettings,
     environment: &Environment,
 ) -> Result<(), Failure> {
+    if agent.kind == AgentKind::Claude {
+        refuse_plan_mode(mode(agent, client))?;
+    }
     let refused = refused_as_root(agent, client, environment);
     let Some(what) = refused.filter(|_| rustix::process::getuid().is_root()) else {
         return Ok(());
@@ -340,6 +355,48 @@ mod tests {
                 "{command:?}"
             );
         }
+    }
+
+    // shows: AGT-13
+    #[test]
+    fn a_mode_in_which_no_handoff_can_be_written_is_refused() {
+        let mode = |mode: &str| Permissions {
+            mode: Some(mode.to_owned()),
+            ..Permissions::default()
+        };
+        let skip = Permissions {
+            skip: true,
+            ..Permissions::default()
+        };
+        let of_tool = Permissions {
+            allowed_tools: vec!["Write".to_owned()],
+            ..Permissions::default()
+        };
+        let plans = serde_json::json!({"permissions": {"defaultMode": "plan"}});
+        let (none, plans) = (ClientSettings::default(), ClientSettings::managed(plans));
+        let check = |agent: &AgentSpec, client| check_mode(agent, client, &Environment::of([]));
+        let by_flag = ["claude", "--permission-mode", "plan"];
+        for (permissions, command, client) in [
+            (mode("plan"), &["claude"][..], &none),
+            (of_tool.clone(), &["claude"], &plans),
+            (of_tool, &by_flag, &none),
+        ] {
+            let failure = check(&claude(permissions, command), client).unwrap_err();
+            assert_eq!(failure.exit(), Exit::Settings);
+        }
+        let is_plan = |agent: &AgentSpec| super::mode(agent, &plans) == Some("plan");
+        assert!(!is_plan(&claude(mode("acceptEdits"), &by_flag)));
+        assert!(!is_plan(&claude(skip, &by_flag)));
+        let rehearsal = AgentSpec {
+            kind: AgentKind::Rehearsal,
+            ..claude(mode("plan"), &["rehearsal"])
+        };
+        check(&rehearsal, &plans).unwrap();
+        let in_terminal = AgentSpec {
+            interface: Interface::Terminal,
+            ..claude(Permissions::default(), &by_flag)
+        };
+        check(&in_terminal, &plans).unwrap();
     }
 
     // shows: AGT-13

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use ekiden_core::agent::Interface;
 use ekiden_store::disk::{Disk as _, RealDisk};
 use ekiden_wire::client_settings::{self, TOOLS_RULE};
 use serde_json::Value;
@@ -45,9 +46,9 @@ pub struct NoHandoffs {
 }
 
 impl NoHandoffs {
-    fn denied(rule: &str, place: &str) -> Self {
+    fn by_rule(why: String, place: &str) -> Self {
         Self {
-            why: format!("`{rule}` is denied"),
+            why,
             remedy: format!("remove that from {place}; rules such as `Edit(./src/**)` may stay"),
         }
     }
@@ -104,10 +105,13 @@ impl ClientSettings {
             })
     }
 
-    /// The permission mode of the highest file that sets one.
+    /// The permission mode of the highest file that sets one. An untrusted project can set only some (measured with
+    /// 2.1.329).
     pub fn default_mode(&self) -> Option<&str> {
-        let mut trusted = self.layers.iter().filter(|layer| layer.trusted);
-        trusted.find_map(|layer| layer.value["permissions"]["defaultMode"].as_str())
+        self.layers.iter().find_map(|layer| {
+            let mode = layer.value["permissions"]["defaultMode"].as_str();
+            mode.filter(|mode| layer.trusted || matches!(*mode, "plan" | "acceptEdits"))
+        })
     }
 
     /// A variable that the client sets for itself before it starts: not from the project's files (measured with 2.1.329).
@@ -120,7 +124,7 @@ impl ClientSettings {
     }
 
     /// What keeps every session from writing its handoff.
-    pub fn denies_handoffs(&self, command: &[String]) -> Option<NoHandoffs> {
+    pub fn denies_handoffs(&self, command: &[String], interface: Interface) -> Option<NoHandoffs> {
         let roots = |slash| Roots {
             dir: &self.dir,
             home: self.home.clone(),
@@ -128,7 +132,7 @@ impl ClientSettings {
         };
         if let Some(rule) = denial::in_command(command, &roots(Some(&self.dir))) {
             let place = "`--disallowedTools` in the agent's command";
-            return Some(NoHandoffs::denied(&rule, place));
+            return Some(NoHandoffs::by_rule(format!("`{rule}` is denied"), place));
         }
         if let Some(tools) = denial::tools_without_write(command) {
             return Some(NoHandoffs {
@@ -139,11 +143,21 @@ impl ClientSettings {
         self.layers.iter().find_map(|layer| {
             let of_project = layer.path.starts_with(self.dir.join(".claude"));
             let roots = roots(of_project.then_some(&*self.dir));
-            let rules = layer.value["permissions"]["deny"].as_array()?;
-            let mut rules = rules.iter().filter_map(Value::as_str);
-            let rule = rules.find(|rule| roots.deny(rule))?;
-            let place = format!("`permissions.deny` in {}", phrase::path(&layer.path));
-            Some(NoHandoffs::denied(rule, &place))
+            let file = phrase::path(&layer.path);
+            let rules = |list: &str| {
+                let rules = layer.value["permissions"][list].as_array();
+                rules.into_iter().flatten().filter_map(Value::as_str)
+            };
+            if let Some(rule) = rules("deny").find(|rule| roots.deny(rule)) {
+                let why = format!("`{rule}` is denied");
+                let place = format!("`permissions.deny` in {file}");
+                return Some(NoHandoffs::by_rule(why, &place));
+            }
+            let unattended = interface == Interface::Headless;
+            let rule = rules("ask").find(|rule| unattended && roots.ask(rule))?;
+            let why = format!("the client asks before `{rule}`, and nobody answers");
+            let place = format!("`permissions.ask` in {file}");
+            Some(NoHandoffs::by_rule(why, &place))
         })
     }
 
@@ -257,17 +271,29 @@ mod tests {
             let text = format!(r#"{{"permissions":{{"deny":{rules}}}}}"#);
             let place = Fixture::with(&[(".claude/settings.json", &text)]);
             let settings = place.settings(false);
-            settings.denies_handoffs(&[]).map(|found| found.why)
+            let found = settings.denies_handoffs(&[], Interface::Headless);
+            found.map(|found| found.why)
         };
         assert_eq!(
             denied(r#"["Bash(rm:*)","Write"]"#).as_deref(),
             Some("`Write` is denied")
         );
-        assert_eq!(denied(r#"["Edit(./src/**)","Read"]"#), None);
+        assert_eq!(denied(r#"["Edit(./src/**)","Bash"]"#), None);
+        let asks = r#"{"permissions":{"ask":["Read","Edit(.ekiden/**)"]}}"#;
+        let settings = Fixture::with(&[(".claude/settings.json", asks)]).settings(false);
+        let in_interface = |interface| settings.denies_handoffs(&[], interface);
+        let found = in_interface(Interface::Headless).unwrap();
+        assert_eq!(
+            found.why,
+            "the client asks before `Edit(.ekiden/**)`, and nobody answers"
+        );
+        assert!(found.remedy.contains("`permissions.ask` in "));
+        assert_eq!(in_interface(Interface::Terminal), None, "a person answers");
         let project = r#"{"permissions":{"deny":["Edit(/.ekiden/**)"]}}"#;
         let found = |name| {
             let place = Fixture::with(&[(name, project)]);
-            place.settings(false).denies_handoffs(&[]).is_some()
+            let settings = place.settings(false);
+            settings.denies_handoffs(&[], Interface::Headless).is_some()
         };
         assert!(found("work/.claude/settings.local.json"));
         assert!(found("work/.claude/settings.json"), "trusted or not");
@@ -319,7 +345,8 @@ mod tests {
     fn a_file_that_begins_with_a_byte_order_mark_counts() {
         let text = "\u{feff}{\"permissions\":{\"deny\":[\"Write\"],\"defaultMode\":\"plan\"}}";
         let settings = Fixture::with(&[(".claude/settings.json", text)]).settings(false);
-        assert!(settings.denies_handoffs(&[]).is_some());
+        let found = settings.denies_handoffs(&[], Interface::Headless);
+        assert!(found.is_some());
         assert_eq!(settings.default_mode(), Some("plan"));
     }
 

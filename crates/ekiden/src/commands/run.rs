@@ -274,7 +274,7 @@ pub(super) fn settle_permissions(
         let mut ask = |question: &str| output.ask(question);
         let asker: Option<Ask<'_>> = can_ask.then_some(&mut ask);
         choice = choice.or(permission::settle(&mut agent, client, remembered, asker)?);
-        permission::check_root(&agent, client, &invocation.environment)?;
+        permission::check_mode(&agent, client, &invocation.environment)?;
         *permissions = agent.permissions;
     }
     let (Some(choice), Some(file)) = (choice, file) else {

@@ -55,8 +55,8 @@ pub(super) fn checks(spec: &AgentSpec, environment: &Environment, dir: &Path) ->
     if permission::asks(spec) {
         let approvals = Approvals::read(environment);
         let everything = approvals.is_ok_and(|approvals| approvals.has_everything(dir));
-        let root = as_root(spec, &client, environment);
-        checks.extend([root.unwrap_or_else(|| permissions(spec, &client, everything))]);
+        let refused = refused_mode(spec, &client, environment);
+        checks.extend([refused.unwrap_or_else(|| permissions(spec, &client, everything))]);
     }
     if spec.kind == AgentKind::Claude {
         checks.push(hooks(&client));
@@ -195,9 +195,13 @@ fn login(spec: &AgentSpec, dir: &Path, patience: Millis) -> Check {
     }
 }
 
-/// The client would refuse to start.
-fn as_root(spec: &AgentSpec, client: &ClientSettings, environment: &Environment) -> Option<Check> {
-    let failure = permission::check_root(spec, client, environment).err()?;
+/// The client would refuse to start, or to write a handoff.
+fn refused_mode(
+    spec: &AgentSpec,
+    client: &ClientSettings,
+    environment: &Environment,
+) -> Option<Check> {
+    let failure = permission::check_mode(spec, client, environment).err()?;
     let remedy = failure.hints().join("; ");
     let found = failure
         .error()
@@ -206,7 +210,7 @@ fn as_root(spec: &AgentSpec, client: &ClientSettings, environment: &Environment)
 }
 
 fn permissions(spec: &AgentSpec, client: &ClientSettings, everything: bool) -> Check {
-    if let Some(found) = client.denies_handoffs(&spec.command) {
+    if let Some(found) = client.denies_handoffs(&spec.command, spec.interface) {
         let text = format!("{}: no session could write its handoff", found.why);
         return Check::failure("permissions", Exit::NotPermitted, text, found.remedy);
     }
