@@ -315,10 +315,13 @@ impl Judge<'_> {
         if let Some(until) = self.watch.armed.deferred {
             return (until.clamp(two, latest), CheckpointReason::Level2);
         }
-        let Some((ahead, then)) = self.watch.armed.expected else {
+        let expected = self.watch.armed.expected;
+        let ahead = expected
+            .and_then(|(ahead, then)| ahead.checked_sub(reading.used_tokens.saturating_sub(then)));
+        // An estimate that was used up says nothing of what is left.
+        let Some(ahead) = ahead.filter(|ahead| *ahead > 0) else {
             return (two, CheckpointReason::Level2);
         };
-        let ahead = ahead.saturating_sub(reading.used_tokens.saturating_sub(then));
         let (percent, fits) = (reading.percent(), ahead <= reading.remaining_tokens());
         if !fits && percent >= u64::from(limits::TRAJECTORY_FROM_PERCENT) {
             let early = limits::TRAJECTORY_EARLY_PERCENT.min(two);
@@ -379,11 +382,14 @@ impl Judge<'_> {
         }
         let last = self.watch.last.as_ref();
         if let Some(last) = last.filter(|last| !last.told && last.filled.is_none()) {
-            let (outdated, document) = (last.outdated, last.taken.document.clone());
-            let reason = if outdated {
-                CheckpointReason::Compaction
-            } else {
-                last.taken.reason
+            let document = last.taken.document.clone();
+            let is_full = self.watch.armed.level >= Level::L2 && self.watch.phase == Phase::Done;
+            let reason = match (last.outdated, last.taken.reason) {
+                (true, _) => CheckpointReason::Compaction,
+                // The compaction was cancelled, and the context is full: the document is a handoff.
+                (_, CheckpointReason::Compaction) if is_full => CheckpointReason::Level2,
+                (_, CheckpointReason::Compaction) => return,
+                (_, reason) => reason,
             };
             self.record(WatchEvent::Announced);
             self.decision

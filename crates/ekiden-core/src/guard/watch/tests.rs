@@ -300,7 +300,7 @@ fn what_lies_ahead_moves_the_handoff() {
             70% batch: crossed, due, Level { percent: 70, handoff: Soon }
         "]]);
     Session::new()
-        .is(expected(20_000, 70_000))
+        .is(expected(20_000, 80_000))
         .at(80, &batch())
         .at(86, &batch())
         .at(90, &batch())
@@ -308,6 +308,13 @@ fn what_lies_ahead_moves_the_handoff() {
             80% batch: crossed, Level { percent: 80, handoff: Later }
             86% batch: crossed, Level { percent: 86, handoff: Waits(90) }
             90% batch: due, writing, Level { percent: 90, handoff: Soon }, begin L2
+        "]]);
+    let mut used_up = Session::new();
+    used_up
+        .is(expected(10_000, 30_000))
+        .at(86, &batch())
+        .shows(&expect![[r"
+            86% batch: crossed, due, Level { percent: 86, handoff: Soon }
         "]]);
 }
 
@@ -390,6 +397,42 @@ fn a_compaction_is_preceded_by_one_checkpoint() {
         60% Compacts: 
         61% Compacts: writing, begin compaction
     "]]);
+}
+
+// shows: CHK-10, CHK-003
+#[test]
+fn a_document_of_a_cancelled_compaction_is_a_handoff_once_the_context_is_full() {
+    let mut session = Session::new();
+    session
+        .at(60, &Trigger::Compacts)
+        .written(CheckpointReason::Compaction)
+        .at(61, &Trigger::Prompt)
+        .at(84, &batch())
+        .at(84, &Trigger::Compacts)
+        .written(CheckpointReason::Compaction)
+        .at(86, &batch())
+        .at(86, &batch());
+    session.shows(&expect![[r#"
+        60% Compacts: writing, begin compaction
+        61% Prompt: 
+        84% batch: crossed, Level { percent: 84, handoff: Later }
+        84% Compacts: writing, begin compaction
+        86% batch: crossed, told, Level { percent: 86, handoff: Written }, Written { reason: Level2, document: "h.md" }
+        86% batch: 
+    "#]]);
+    let mut low = Session::new();
+    low.at(60, &Trigger::Compacts)
+        .written(CheckpointReason::Compaction)
+        .at(86, &batch())
+        .at(86, &finished())
+        .written(CheckpointReason::Level2)
+        .at(86, &batch());
+    low.shows(&expect![[r#"
+        60% Compacts: writing, begin compaction
+        86% batch: crossed, due, Level { percent: 86, handoff: Soon }
+        86% batch, finished: waited, writing, begin L2
+        86% batch: told, Written { reason: Level2, document: "h.md" }
+    "#]]);
 }
 
 // shows: MON-004, HND-07
