@@ -1,7 +1,8 @@
 //! Recognises commands that run tests.
 //!
 //! It goes by the usual names of test programs, so it can be wrong. A name that merely contains such a word
-//! (`cat test.txt`) does not count.
+//! (`cat test.txt`) does not count. Nor does a test run whose exit code is not the line's: of `pytest | tail` nobody
+//! knows whether the tests passed.
 
 const TEST_PROGRAMS: &str = "pytest py.test unittest tox nox jest vitest mocha ava rspec phpunit ctest bats gotestsum \
     playwright cypress";
@@ -12,8 +13,14 @@ const RUNNERS: &str = "cargo go npm yarn pnpm bun deno make just mvn gradle grad
 const WRAPPERS: &str =
     "npx uv poetry pipenv bundle run exec time timeout env python python3 -m sudo xvfb-run";
 
+/// Whether the line's exit code is that of a test run.
 pub fn runs_tests(line: &str) -> bool {
-    let commands = line.split(['&', '|', ';', '\n', '(', ')']);
+    let line = line.replace("\\\n", " ");
+    let line = line.trim_end_matches([';', ' ', '\n']);
+    // A space follows, for the pattern in `go test -run 'A|B'` is no pipe.
+    let last = line.rsplit("| ").next().unwrap_or(line);
+    let last = last.rsplit([';', '\n']).next().unwrap_or(last);
+    let commands = last.split(['&', '(', ')']);
     commands
         .map(|command| command.split_whitespace().collect::<Vec<_>>())
         .any(|words| is_test(&words))
@@ -55,7 +62,11 @@ mod tests {
             "cargo test -p x",
             "cargo t",
             "cd app && npm run test:unit",
-            "RUST_LOG=x cargo nextest run 2>&1 | tail -20",
+            "RUST_LOG=x cargo nextest run 2>&1",
+            "yes | make test;\n",
+            "go test -run 'TestA|TestB' ./...",
+            "cargo test \\\n  -p core",
+            "cd app\ncargo test && git commit -m 'it works'",
             "timeout 280 pytest -q",
             "python3 -m pytest",
             "python -m unittest",
@@ -80,6 +91,10 @@ mod tests {
             "git commit -m 'test'",
             "git log --grep 'cargo test'",
             "echo pytest",
+            "pytest -q 2>&1 | tail -3",
+            "cargo test || true",
+            "cargo test; echo done",
+            "cargo test > log\ntail log",
             "make -n",
             "",
         ] {

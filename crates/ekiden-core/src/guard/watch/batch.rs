@@ -99,7 +99,7 @@ mod tests {
     fn a_test_run_is_known_by_its_command() {
         for command in [
             "cargo test",
-            "cd app && RUST_LOG=debug cargo test -p core 2>&1 | tail -20",
+            "cd app && RUST_LOG=debug cargo test -p core 2>&1",
             "npm run test:unit",
             "python3 -m pytest -x tests/",
             "(go test ./...)",
@@ -111,6 +111,7 @@ mod tests {
             "cat tests.md",
             "cargo tree",
             "echo pytest",
+            "pytest -q 2>&1 | tail -3",
             "git log --grep 'cargo test'",
         ] {
             assert_eq!(shell(command, false).tests, None, "{command}");
