@@ -17,7 +17,7 @@ pub const WINDOW_UNKNOWN: u64 = 200_000;
 /// The window of the models named here and of their successors.
 const WINDOW_LARGE: u64 = 1_000_000;
 /// Families whose versions have the large window from this one on.
-const LARGE_FROM: [(&str, u32); 4] = [("opus", 5), ("sonnet", 5), ("haiku", 5), ("fable", 0)];
+const LARGE_FROM: [(&str, u8); 4] = [("opus", 5), ("sonnet", 5), ("haiku", 5), ("fable", 0)];
 
 /// The first client seen to give them this window. With 2.1.197 they have 200,000 tokens, except names that
 /// end in `[1m]`.
@@ -93,8 +93,9 @@ pub fn window_of(model: &str, client: &str) -> u64 {
 }
 
 /// The version after a family's name: `claude-opus-5-5` is version 5 of opus.
-fn version_of(model: &str, family: &str) -> Option<u32> {
+fn version_of(model: &str, family: &str) -> Option<u8> {
     let behind = &model[model.find(family)? + family.len()..];
+    // Older names have only a date there, which is larger than any version.
     let number = behind.split('-').find_map(|part| part.parse().ok());
     Some(number.unwrap_or_default())
 }
@@ -144,6 +145,13 @@ mod tests {
             ("claude-sonnet-5", "", 1_000_000),
             ("claude-haiku-4-5-20251001", "2.1.329", 200_000),
             ("claude-sonnet-4-5-20250929", "2.1.329", 200_000),
+            ("claude-3-7-sonnet-20250219", "2.1.329", 200_000),
+            ("claude-3-opus-20240229", "", 200_000),
+            (
+                "us.anthropic.claude-3-5-sonnet-20241022-v2:0",
+                "2.1.329",
+                200_000,
+            ),
             ("claude-sonnet-4-5[1m]", "2.1.197", 1_000_000),
             ("somebody-elses", "2.1.329", 200_000),
             ("", "", 200_000),
