@@ -5,6 +5,7 @@ use std::path::Path;
 
 use ekiden_core::guard::Window;
 use ekiden_core::guard::estimate::named_files;
+use ekiden_core::handoff::open_items;
 use ekiden_core::shard::{LargeSpec, Spec};
 
 /// The largest document that is read while a person waits, in bytes.
@@ -21,14 +22,18 @@ pub fn file_bytes(dir: &Path, text: &str) -> BTreeMap<String, u64> {
     named_files(text).into_iter().filter_map(size).collect()
 }
 
-/// A document of the project, if it should be sharded before the work starts.
-pub fn large_spec(dir: &Path, name: &str, window: &Window) -> Option<LargeSpec> {
+/// A document of the project, if it should be sharded before the work starts. `boxes` wants open tick boxes in it: a
+/// prompt may name a document without asking for the work in it.
+pub fn large_spec(dir: &Path, name: &str, window: &Window, boxes: bool) -> Option<LargeSpec> {
     let path = dir.join(name);
     let is_read = |size: u64| size <= SPEC_BYTES_MAX;
     path.metadata()
         .ok()
         .filter(|meta| meta.is_file() && is_read(meta.len()))?;
     let text = std::fs::read_to_string(path).ok()?;
+    if boxes && open_items(&text).open.is_empty() {
+        return None;
+    }
     let spec = Spec {
         text: &text,
         file_bytes: &file_bytes(dir, &text),

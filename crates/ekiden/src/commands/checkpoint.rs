@@ -221,7 +221,7 @@ impl<'a> CheckpointCommand<'a> {
         if self.json {
             output.json(&estimate);
         } else {
-            let large = large_spec(&current_dir()?, task, &window);
+            let large = large_spec(&current_dir()?, task, &window, false);
             // Its parts are listed below.
             let parts = large.is_none().then(|| estimate.shards());
             tell_estimate(&estimate, parts, self.reading.as_ref(), output);

@@ -191,7 +191,7 @@ fn suggest_shards(
     output: &mut Output,
 ) {
     let window = Compaction::here(&invocation.environment, &workspace.dir).window(WINDOW_UNKNOWN);
-    let large = task.and_then(|name| large_spec(&invocation.here, name, &window));
+    let large = task.and_then(|name| large_spec(&invocation.here, name, &window, false));
     large.iter().for_each(|large| {
         let text = "The run works through it all the same, session by session.";
         output.message(&format!("{}\n{text}\n", large.suggestion()));

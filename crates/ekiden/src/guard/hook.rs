@@ -300,13 +300,13 @@ impl Hook<'_> {
         }
     }
 
-    /// A document that the prompt names and that should be sharded first; otherwise the estimate of the
+    /// A list that the prompt names and that should be sharded first; otherwise the estimate of the
     /// requested work.
     fn large(&self, reading: &Reading) -> Option<Alert> {
         let dir = &self.watched.place.dir;
         let documents = named_files(&self.call.prompt).into_iter();
         let mut documents = documents.filter(|name| name.ends_with(".md"));
-        let large = documents.find_map(|name| large_spec(dir, name, &reading.window));
+        let large = documents.find_map(|name| large_spec(dir, name, &reading.window, true));
         large.map(Alert::Shard).or_else(|| self.too_large(reading))
     }
 

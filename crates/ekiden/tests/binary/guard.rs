@@ -939,6 +939,13 @@ fn a_prompt_that_names_a_large_document_is_answered_with_its_parts() {
         agent(&answer).contains("`ekiden shard` shows them"),
         "{answer}"
     );
+    session
+        .environment
+        .write("NEWS.md", &"- a thing that is done\n".repeat(300));
+    session.uses(5);
+    let prompt = json!({"prompt": "Fix the typo in NEWS.md"});
+    let answer = session.hook("UserPromptSubmit", &prompt);
+    assert_eq!(person(&answer), "", "it has no open boxes");
     assert_eq!(answer["decision"], Value::Null);
 }
 
