@@ -3,7 +3,7 @@
 use clap::Args;
 use ekiden_core::guard::checkpoint::CheckpointReason;
 use ekiden_core::guard::estimate::{Advice, Estimate};
-use ekiden_core::guard::watch::{Watch, WatchEvent, WatchRecord};
+use ekiden_core::guard::watch::{Phase, Watch, WatchEvent, WatchRecord};
 use ekiden_core::guard::{CheckpointState, Level, Reading, StateOf};
 use ekiden_engine::workspace::Workspace;
 
@@ -191,10 +191,17 @@ impl<'a> CheckpointCommand<'a> {
         let levels = self.watched.settings.levels;
         let until_percent = levels.latest_percent();
         let is_late = |reading: &Reading| reading.percent() >= u64::from(until_percent);
-        if self.watch.armed.level == Level::L3 || self.reading.as_ref().is_some_and(is_late) {
-            let text = "cannot put the handoff off: the context is nearly full";
-            let hint = format!("{} writes the handoff", self.watched.names_here().handoff);
-            return Err(Failure::new(Exit::Unfinished, text).hint(hint));
+        let is_late =
+            self.watch.armed.level == Level::L3 || self.reading.as_ref().is_some_and(is_late);
+        let has_begun = matches!(self.watch.phase, Phase::Writing { .. } | Phase::Done);
+        let why = match self.watch.armed.answered && has_begun {
+            _ if is_late => "the context is nearly full",
+            true => "its document is written, or is being written",
+            false => "",
+        };
+        if !why.is_empty() {
+            let text = format!("cannot put the handoff off: {why}");
+            return Err(Failure::new(Exit::Unfinished, text).hint(self.advice(Level::L2)));
         }
         self.record(WatchEvent::Deferred { until_percent })?;
         output.line(format!(

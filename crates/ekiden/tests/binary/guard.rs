@@ -895,6 +895,22 @@ fn at_90_percent_nothing_is_put_off() {
     assert!(said.contains("the context is nearly full"), "{said}");
 }
 
+// shows: CHK-07
+#[test]
+fn what_is_written_is_not_put_off() {
+    let session = Watched::new();
+    session.uses(86).batch("git commit -m x");
+    session.checkpointed();
+    let put_off = session.environment.run(&["checkpoint", "--defer"]);
+    let said = put_off.expect(1).stderr;
+    assert!(said.contains("its document is written"), "{said}");
+    assert!(
+        said.contains("hint: hand off: /handoff, then /clear"),
+        "{said}"
+    );
+    assert!(!session.log().contains("deferred"), "{}", session.log());
+}
+
 // shows: EST-002
 #[test]
 fn a_prompt_that_may_not_fit_is_warned_of_and_not_stopped() {
@@ -923,9 +939,15 @@ fn a_prompt_that_may_not_fit_is_warned_of_and_not_stopped() {
 #[test]
 fn a_prompt_that_names_a_large_document_is_answered_with_its_parts() {
     let session = Watched::new();
+    session
+        .environment
+        .write("NEWS.md", &"- a thing that is done\n".repeat(300));
+    session.uses(5);
+    let prompt = json!({"prompt": "Fix the typo in NEWS.md"});
+    let answer = session.hook("UserPromptSubmit", &prompt);
+    assert_eq!(person(&answer), "", "it has no open boxes");
     let spec = format!("# Port\n\n{}", "- [ ] port a module\n".repeat(28));
     session.environment.write("docs/spec.md", &spec);
-    session.uses(5);
     let prompt = json!({"prompt": "Implement docs/spec.md, all of it."});
     let answer = session.hook("UserPromptSubmit", &prompt);
     insta::assert_snapshot!(person(&answer), @r"
@@ -939,13 +961,6 @@ fn a_prompt_that_names_a_large_document_is_answered_with_its_parts() {
         agent(&answer).contains("`ekiden shard` shows them"),
         "{answer}"
     );
-    session
-        .environment
-        .write("NEWS.md", &"- a thing that is done\n".repeat(300));
-    session.uses(5);
-    let prompt = json!({"prompt": "Fix the typo in NEWS.md"});
-    let answer = session.hook("UserPromptSubmit", &prompt);
-    assert_eq!(person(&answer), "", "it has no open boxes");
     assert_eq!(answer["decision"], Value::Null);
 }
 
