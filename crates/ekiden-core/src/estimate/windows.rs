@@ -81,7 +81,7 @@ impl Unit {
     /// has no open piece, the text goes to the head, unless the section and those below it have boxes and all are
     /// ticked.
     pub fn of_document(spec: &Spec<'_>) -> (String, Vec<Self>) {
-        let shards = Shards::of(spec, Split::Into(crate::limits::SHARDS_MAX));
+        let shards = Shards::of(spec, Split::Into(usize::MAX));
         let mut head = spec.text[shards.head.clone()].to_owned();
         let outline = markdown::outline(spec.text);
         let ticks = outline.leaves.iter();
@@ -420,6 +420,9 @@ mod tests {
         let (_, units) = Unit::of_document(&spec);
         let titles: Vec<&str> = units.iter().map(|unit| unit.title.as_str()).collect();
         assert_eq!(titles, ["Convert a", "Convert b"]);
+        let items: String = (0..120).map(|n| format!("- [ ] item {n}\n")).collect();
+        let (_, texts) = document(&format!("# T\n\n{items}"));
+        assert_eq!(texts.len(), 120, "none is joined with another");
     }
 
     // shows: EST-06

@@ -85,7 +85,7 @@ impl Table {
     /// Cuts into this many shards, none of more than `tokens_max` if possible.
     fn cut(&self, shards: usize, tokens_max: u64) -> Vec<usize> {
         let pieces = self.tokens.len();
-        let shards = shards.clamp(1, pieces.min(SHARDS_MAX));
+        let shards = shards.clamp(1, pieces);
         let bound = self.even(shards).min(tokens_max);
         let mut rounds = vec![vec![None; pieces + 1]];
         rounds[0][0] = Some(Way::default());
