@@ -403,7 +403,9 @@ impl Acp {
     }
 
     fn told(&mut self, used: Option<u64>, window: u64) {
-        let Some(tokens) = used.filter(|used| *used > 0) else {
+        // No window holds several times its size.
+        let is_possible = |used: &u64| *used > 0 && (window == 0 || *used / 4 <= window);
+        let Some(tokens) = used.filter(is_possible) else {
             return;
         };
         let before = self.context.told.replace(tokens).unwrap_or(0);

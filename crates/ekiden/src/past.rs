@@ -8,7 +8,7 @@ use ekiden_core::guard::Level;
 use ekiden_core::guard::estimate::Estimate;
 use ekiden_core::handoff::open_items;
 use ekiden_core::ids::RunId;
-use ekiden_core::limits::ITEMS_A_SESSION;
+use ekiden_core::limits::{ITEMS_A_SESSION, SESSIONS_MAX_MAX};
 use ekiden_core::manifest::graph::Graph;
 use ekiden_core::manifest::{Stage as Planned, Take};
 use ekiden_core::plan::StageState;
@@ -238,6 +238,7 @@ pub fn warnings(header: &RunStarted, past: &[Past]) -> Vec<String> {
     let many = stages.clone().filter_map(|stage| {
         let least = open_items(&stage.task).open.len().div_ceil(a_session) as u64;
         let p90 = outlook(stage).sessions.p90.max(least);
+        let p90 = p90.min(SESSIONS_MAX_MAX.into());
         let most = u64::from(stage.sessions_max);
         let name = one_line(&stage.task_name);
         (p90 > most).then(|| {

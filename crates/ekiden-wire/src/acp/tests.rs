@@ -775,6 +775,10 @@ fn an_agent_that_tells_no_context_is_measured_by_its_bytes_and_the_user_is_told(
             &mut acp,
             &json!({"sessionUpdate": "usage_update", "used": 8_662, "size": 128_000}),
         );
+        update(
+            &mut acp,
+            &json!({"sessionUpdate": "usage_update", "used": 1_000_000_000_000_000_000_u64, "size": 1}),
+        );
         let text = "x".repeat(90_000);
         let content = json!([{"type": "content", "content": {"type": "text", "text": text}}]);
         update(
