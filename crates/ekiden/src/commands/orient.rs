@@ -121,16 +121,13 @@ impl Handoff {
         let steps: Vec<String> = steps
             .map(|(step, number)| format!("{number}. {step}"))
             .collect();
-        let is_named = points.issue.is_some();
-        let issue = points.issue_state.as_slice();
-        let issue = if is_named { issue } else { &[] };
         let listed = [
             ("made", points.made.as_slice()),
             ("reason", points.trigger.as_slice()),
             ("about", std::slice::from_ref(&points.title)),
             ("task", points.task.as_slice()),
             ("branch", points.branch.as_slice()),
-            ("issue", issue),
+            ("issue", &points.issue_state),
             ("reload", &points.reload),
             ("done", &points.done),
             ("decided", &points.decisions),
