@@ -104,26 +104,39 @@ impl Check {
 
 pub fn doctor(args: &DoctorArgs, output: &mut Output) -> Result<Exit, Failure> {
     let invocation = Invocation::new(args.typed.flags())?;
-    let workspace = invocation.workspace_here()?;
+    let workspace = match invocation.workspace_here() {
+        // Without git the rest can be checked all the same.
+        Err(failure) if failure.exit() != Exit::State => return Err(failure),
+        found => found,
+    };
+    let dir = workspace.as_ref().map_or(&invocation.here, |it| &it.dir);
     let settings = chosen::settings(&invocation.given, &invocation.here)?;
     let endpoints = chosen::driving(&invocation.given, &invocation.here)?.endpoints;
-    let mut checks = agent::checks(&settings.agent, &invocation.environment, &workspace.dir);
+    let mut checks = agent::checks(&settings.agent, &invocation.environment, dir);
     let others = settings
         .agents()
         .filter(|spec| !spec.shares_login(&settings.agent));
-    checks.extend(
-        others.flat_map(|spec| agent::other(spec, &invocation.environment, &workspace.dir)),
-    );
-    let limits = settings
-        .agents()
-        .filter_map(|spec| limit(spec, &settings, &workspace));
-    checks.extend(limits);
-    checks.extend(machine::checks(&workspace, &invocation.environment));
+    checks.extend(others.flat_map(|spec| agent::other(spec, &invocation.environment, dir)));
+    match &workspace {
+        Ok(workspace) => {
+            let limits = settings
+                .agents()
+                .filter_map(|spec| limit(spec, &settings, workspace));
+            checks.extend(limits);
+            checks.extend(machine::checks(workspace, &invocation.environment));
+        }
+        Err(failure) => {
+            let (found, remedy) = (failure.error(), failure.hints().join("; "));
+            checks.push(Check::failure("git", failure.exit(), found, remedy));
+        }
+    }
     match args.try_notify {
-        true => checks.extend(notify::try_each(&workspace.dir, &endpoints)?),
+        true => checks.extend(notify::try_each(dir, &endpoints)?),
         false => checks.push(notify::check(&endpoints)),
     }
-    checks.extend(tracker::check(&invocation.trackers(&workspace)));
+    if let Ok(workspace) = &workspace {
+        checks.extend(tracker::check(&invocation.trackers(workspace)));
+    }
     if invocation.json()? {
         let ok = checks.iter().all(|check| check.state != State::Failure);
         output.json(&Fields::versioned().and(fields! { "ok": ok, "checks": checks }));

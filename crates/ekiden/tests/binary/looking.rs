@@ -340,6 +340,13 @@ fn in_a_repository_without_a_git_program_no_command_guesses_where_the_state_is()
         assert!(told.contains("exit code 74"), "{told}");
     }
     assert!(!environment.exists(".ekiden"));
+    let checked = environment.told(&["doctor", "--agent", "rehearsal"]);
+    assert!(checked.contains("ok       agent"), "{checked}");
+    assert!(checked.contains("failure  git"), "{checked}");
+    assert!(
+        checked.contains("install git, or put it on PATH"),
+        "{checked}"
+    );
 }
 
 /// A disk that takes nothing is not mended by an index that is made anew.
