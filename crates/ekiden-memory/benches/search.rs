@@ -207,7 +207,7 @@ fn main() {
     let asked: Vec<(&str, Query)> = {
         let text = texts();
         let words: Vec<&str> = text.split_whitespace().collect();
-        if files.segments().is_empty() {
+        if files.segments().unwrap().is_empty() {
             make(&files, count, &words);
         }
         let mut chance = Chance(7);
@@ -299,7 +299,7 @@ fn of_fts5(files: &MemoryFiles, home: &Path, asked: &[(&str, Query)]) -> [f64; 2
         db.execute_batch("CREATE VIRTUAL TABLE found USING fts5(title, text, content='')")
             .unwrap();
         let add = db.transaction().unwrap();
-        for (name, _) in files.segments() {
+        for (name, _) in files.segments().unwrap() {
             for line in std::fs::read_to_string(files.path(&name)).unwrap().lines() {
                 let Ok(made) = serde_json::from_str::<Observation>(line) else {
                     continue;

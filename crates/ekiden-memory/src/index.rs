@@ -8,14 +8,14 @@
 //! `seq` rises with time, as long as lines are appended in the order of their times.
 
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::{Read as _, Seek as _, SeekFrom};
+use std::io::Read as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::time::Duration;
 
 use ekiden_core::observation::{Observation, ObservationKind};
 use ekiden_core::time::Timestamp;
+use ekiden_store::disk::{Disk as _, DiskError, Operation, RealDisk};
 use ekiden_store::memory::MemoryFiles;
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, params};
 
@@ -171,7 +171,7 @@ impl Memory {
 
     /// A file is shorter than what was read from it, or a crash interrupted a forgetting.
     fn must_start_again(&self) -> Result<bool, MemoryError> {
-        let lens: HashMap<String, u64> = self.files.segments().into_iter().collect();
+        let lens: HashMap<String, u64> = self.files.segments()?.into_iter().collect();
         let mut known = self.db.prepare_cached("SELECT name, read FROM segment")?;
         let known = known.query_map([], |row| Ok((row.get::<_, String>(0)?, row.get(1)?)))?;
         for known in known {
@@ -193,7 +193,7 @@ impl Memory {
             .db
             .prepare_cached("SELECT number, read FROM segment WHERE name = ?1")?;
         let mut new = Vec::new();
-        for (name, len) in self.files.segments() {
+        for (name, len) in self.files.segments()? {
             let known: Option<(i64, u64)> = found
                 .query_row([&name], |row| Ok((row.get(0)?, row.get(1)?)))
                 .optional()?;
@@ -210,24 +210,20 @@ impl Memory {
 
     /// Indexes the complete lines of a file, one transaction per chunk.
     fn read_on(&mut self, segment: &Segment) -> Result<(), MemoryError> {
-        let Ok(mut file) = File::open(self.files.path(&segment.name)) else {
-            return Ok(());
-        };
+        let path = self.files.path(&segment.name);
         let mut at = segment.read;
-        let mut chunk = vec![0; CHUNK_BYTES];
+        let mut chunk = Vec::new();
         loop {
-            let mut filled = 0;
-            if file.seek(SeekFrom::Start(at)).is_err() {
-                return Ok(());
-            }
-            while let Ok(count @ 1..) = file.read(&mut chunk[filled..]) {
-                filled += count;
-            }
-            let whole = chunk[..filled].iter().rposition(|byte| *byte == b'\n');
+            let file = RealDisk::new().reader(&path, at)?;
+            chunk.clear();
+            file.take(CHUNK_BYTES as u64)
+                .read_to_end(&mut chunk)
+                .map_err(|error| DiskError::new(Operation::Read, &path, error))?;
+            let whole = chunk.iter().rposition(|byte| *byte == b'\n');
             // A chunk without a line end is the middle of a line that is far too long.
             let taken = match whole {
                 Some(end) => end + 1,
-                None if filled == CHUNK_BYTES => filled,
+                None if chunk.len() == CHUNK_BYTES => chunk.len(),
                 None => return Ok(()),
             };
             self.index(&segment.name, at, &chunk[..taken])?;
@@ -315,7 +311,7 @@ impl Memory {
             projects: counted(projects)?,
             first: number("SELECT min(time) FROM obs")?.map(Timestamp),
             last: number("SELECT max(time) FROM obs")?.map(Timestamp),
-            text_bytes: self.files.segments().iter().map(|(_, len)| len).sum(),
+            text_bytes: self.files.segments()?.iter().map(|(_, len)| len).sum(),
             index_bytes: size(DATABASE) + size(&format!("{DATABASE}-wal")),
             skipped_lines: number("SELECT sum(skipped) FROM segment")?.unwrap_or(0),
             set_aside: aside.exists().then(|| aside.display().to_string()),

@@ -38,7 +38,7 @@ impl Home {
     }
 
     fn segment(&self) -> PathBuf {
-        self.files.path(&self.files.segments()[0].0)
+        self.files.path(&self.files.segments().unwrap()[0].0)
     }
 
     fn add(&self, title: &str, text: &str, day: u64) -> Observation {
@@ -410,20 +410,47 @@ fn indexers_at_the_same_time_find_each_observation_once() {
 
 // shows: MEM-07
 #[test]
-fn a_pipe_in_the_place_of_a_file_blocks_nobody() {
+fn a_pipe_in_the_place_of_a_file_blocks_nobody_and_is_told() {
     let home = Home::new();
     home.add("kept", "", 1);
+    assert_eq!(home.found("kept"), ["kept"]);
+    let refused = || {
+        let refused = ask(&home.files, Memory::stats).unwrap_err();
+        assert!(matches!(refused, MemoryError::Disk(_)), "{refused:?}");
+    };
     let mkfifo = |name: &str| {
         let path = home.files.path(name);
         rustix::fs::mkfifoat(rustix::fs::CWD, path, rustix::fs::Mode::RWXU).unwrap();
     };
     mkfifo("2030-01.jsonl");
-    assert_eq!(home.found("kept"), ["kept"]);
-    assert_eq!(home.files.newest_of("/p", None, 5).len(), 1);
+    refused();
+    assert!(home.files.newest_of("/p", None, 5).is_empty());
+    std::fs::remove_file(home.files.path("2030-01.jsonl")).unwrap();
     std::fs::remove_file(home.database()).unwrap();
     mkfifo("index-2.db");
-    let refused = ask(&home.files, Memory::stats).unwrap_err();
-    assert!(matches!(refused, MemoryError::Disk(_)), "{refused:?}");
+    refused();
+}
+
+/// It would seem that nothing was ever recorded.
+// shows: MEM-07
+#[test]
+fn a_file_that_cannot_be_read_is_an_error_and_costs_nothing() {
+    let home = Home::new();
+    home.add("kept", "", 1);
+    assert_eq!(home.found("kept"), ["kept"]);
+    let (file, away) = (home.segment(), home.files.path("away"));
+    std::fs::rename(&file, &away).unwrap();
+    // A user with all rights reads every file, but no directory.
+    std::fs::create_dir(&file).unwrap();
+    let told = ask(&home.files, Memory::stats).unwrap_err().to_string();
+    assert!(
+        told.contains("read `") && told.contains(".jsonl`"),
+        "{told}"
+    );
+    Memory::rebuild(&home.files).unwrap_err();
+    std::fs::remove_dir(&file).unwrap();
+    std::fs::rename(&away, &file).unwrap();
+    assert_eq!(home.found("kept"), ["kept"]);
 }
 
 // shows: MEM-07
@@ -613,7 +640,7 @@ fn a_crash_between_file_and_index_while_forgetting_is_made_good() {
         .windows(line.len())
         .position(|found| found == line)
         .unwrap();
-    let (name, _) = home.files.segments()[0].clone();
+    let (name, _) = home.files.segments().unwrap()[0].clone();
     home.files.blank(&name, &[(at as u64, line)]).unwrap();
     let (stats, _) = ask(&home.files, Memory::stats).unwrap();
     assert_eq!(stats.observations, 1);

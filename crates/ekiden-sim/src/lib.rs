@@ -278,6 +278,7 @@ impl State {
         let is_inner = |operation| match operation {
             Operation::Read | Operation::List | Operation::CopyMode | Operation::Append => true,
             Operation::Look
+            | Operation::Open
             | Operation::CreateDir
             | Operation::Create
             | Operation::Truncate

@@ -21,7 +21,7 @@ use ekiden_core::observation::Observation;
 use rustix::fs::OFlags;
 
 use crate::archive::ensure_dir;
-use crate::disk::{DiskError, DiskResult, Operation, RealDisk};
+use crate::disk::{Disk as _, DiskError, DiskResult, Operation, RealDisk, if_there, open_to_read};
 use crate::lock::{open_private, wait_for};
 
 /// How much is read at a session's start: some hundred observations, in a millisecond.
@@ -67,26 +67,34 @@ impl MemoryFiles {
         Ok(())
     }
 
-    /// The names and lengths of the files, the oldest month first; none where nothing was ever recorded.
-    pub fn segments(&self) -> Vec<(String, u64)> {
-        let entries = std::fs::read_dir(&self.dir).into_iter().flatten();
-        let segment = |entry: std::fs::DirEntry| {
-            let name = entry.file_name().into_string().ok()?;
-            // A pipe would block whoever opens it.
-            let found = entry.path().metadata().ok()?;
-            found.is_file().then_some(())?;
-            name.ends_with(".jsonl").then_some((name, found.len()))
+    /// The names and lengths of the files, the oldest month first; none where nothing was ever recorded. All must be
+    /// readable: what stands in one would seem forgotten.
+    pub fn segments(&self) -> DiskResult<Vec<(String, u64)>> {
+        let names = if_there(RealDisk::new().list(&self.dir))?.unwrap_or_default();
+        let names = names.into_iter().filter_map(|name| name.into_string().ok());
+        let segment = |name: String| {
+            let path = self.path(&name);
+            let opened = open_to_read(&path);
+            let (_, len) = opened.map_err(|cause| DiskError::new(Operation::Read, &path, cause))?;
+            Ok((name, len))
         };
-        let mut found: Vec<_> = entries.filter_map(|entry| segment(entry.ok()?)).collect();
-        found.sort();
-        found
+        names
+            .filter(|name| name.ends_with(".jsonl"))
+            .map(segment)
+            .collect()
     }
 
     /// The newest observations of a project, the newest first, without the index. Reads only the end of what
     /// any session recorded last. At most a third of them are of branches other than `branch`, if that has enough.
     pub fn newest_of(&self, project: &str, branch: Option<&str>, count: usize) -> Vec<Observation> {
         let mut found = Vec::new();
-        for (name, len) in self.segments().into_iter().rev().take(2) {
+        for (name, len) in self
+            .segments()
+            .unwrap_or_default()
+            .into_iter()
+            .rev()
+            .take(2)
+        {
             let mut bytes = Vec::new();
             let opened = File::open(self.path(&name)).and_then(|mut file| {
                 file.seek(SeekFrom::Start(len.saturating_sub(TAIL_BYTES)))?;
@@ -152,7 +160,7 @@ impl MemoryFiles {
             }
             opened => opened,
         };
-        opened.map_err(|error| DiskError::new(Operation::Append, path, error))
+        opened.map_err(|error| DiskError::new(Operation::Open, path, error))
     }
 }
 
@@ -200,7 +208,7 @@ mod tests {
                 });
             }
         });
-        assert_eq!(files.segments()[0].0, "1970-01.jsonl");
+        assert_eq!(files.segments().unwrap()[0].0, "1970-01.jsonl");
         let path = files.path("1970-01.jsonl");
         let whole = std::fs::read(&path).unwrap();
         std::fs::write(&path, [&whole, &b"{\"id\":\"00"[..]].concat()).unwrap();
@@ -257,7 +265,7 @@ mod tests {
             read(&files, "1970-01.jsonl"),
             [all[0].clone(), all[2].clone()]
         );
-        assert_eq!(files.segments()[0].1, text.len() as u64);
+        assert_eq!(files.segments().unwrap()[0].1, text.len() as u64);
         let titles = |count| {
             files
                 .newest_of("", None, count)

@@ -4,6 +4,8 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use rustix::io::Errno;
+
 /// The result of an operation on files.
 pub type DiskResult<T> = Result<T, DiskError>;
 
@@ -23,6 +25,7 @@ pub enum Operation {
     Look,
     Read,
     List,
+    Open,
     CreateDir,
     Create,
     Append,
@@ -45,6 +48,7 @@ impl fmt::Display for Operation {
             Self::Look => "look at",
             Self::Read => "read",
             Self::List => "list",
+            Self::Open => "open",
             Self::CreateDir => "create directory",
             Self::Create => "create",
             Self::Append => "append to",
@@ -151,6 +155,7 @@ impl DiskError {
                 Operation::Look
                 | Operation::Read
                 | Operation::List
+                | Operation::Open
                 | Operation::Append
                 | Operation::Truncate
                 | Operation::CopyMode
@@ -159,6 +164,13 @@ impl DiskError {
                     "it may be another user's; `ls -ld` with its path shows whose it is"
                 }
             });
+        }
+        let is_loop = |error: &io::Error| error.raw_os_error() == Some(Errno::LOOP.raw_os_error());
+        if matches!(&self.cause, Cause::NotAFile)
+            || matches!(&self.cause, Cause::Io(error) if is_loop(error))
+            || self.has_kind(io::ErrorKind::IsADirectory)
+        {
+            return Some("something else is where a file has to be; move it away");
         }
         matches!(self.cause, Cause::IsLink { .. })
             .then_some("nothing was written; remove the link, or put what it leads to in its place")
@@ -188,5 +200,18 @@ mod tests {
         };
         assert!(hint(Operation::CreateDir).contains("the directory's path"));
         assert!(hint(Operation::Read).contains("with its path"));
+    }
+
+    // shows: DUR-04
+    #[test]
+    fn what_is_no_file_has_to_go() {
+        for cause in [
+            Cause::NotAFile,
+            io::Error::from(Errno::LOOP).into(),
+            io::Error::from(Errno::ISDIR).into(),
+        ] {
+            let error = DiskError::new(Operation::Lock, Path::new("/a"), cause);
+            assert!(error.hint().unwrap().contains("move it away"), "{error:?}");
+        }
     }
 }

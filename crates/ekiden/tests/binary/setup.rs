@@ -606,6 +606,7 @@ fn a_file_that_is_not_understood_is_never_replaced() {
     insta::assert_snapshot!(refused(&environment, &[], 74), @r"
     --- standard error
     error: cannot read `HOME/.claude/settings.json`: it is not a regular file
+    hint: something else is where a file has to be; move it away
     --- exit code 74
     ");
 }
