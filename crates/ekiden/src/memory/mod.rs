@@ -25,7 +25,7 @@ use ekiden_wire::client_settings;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
-use crate::client::settings::config_dir;
+use crate::client::settings::{config_dir, read_file};
 use crate::settings::environment::Environment;
 use crate::settings::given::Given;
 use crate::settings::table;
@@ -69,7 +69,7 @@ pub fn has_claude_mem(environment: &Environment) -> bool {
     let Some(dir) = config_dir(environment) else {
         return false;
     };
-    let settings = std::fs::read(dir.join("settings.json")).unwrap_or_default();
+    let settings = read_file(&dir.join("settings.json")).unwrap_or_default();
     let settings = client_settings::read(&settings).unwrap_or_default();
     let mut plugins = settings["enabledPlugins"].as_object().into_iter().flatten();
     plugins.any(|(name, on)| name.starts_with("claude-mem@") && *on == true)
@@ -188,5 +188,9 @@ mod tests {
         assert_eq!(theirs.tools, Some(MemoryTools::ClaudeMem));
         assert_eq!(theirs.recent, "", "claude-mem tells the session itself");
         assert_eq!(of(&[], true), own, "an isolated run has no plugins");
+        let pipe = home.path().join(".claude/settings.json");
+        std::fs::remove_file(&pipe).unwrap();
+        rustix::fs::mkfifoat(rustix::fs::CWD, pipe, rustix::fs::Mode::RWXU).unwrap();
+        assert!(!has_claude_mem(&environment), "it waits for no pipe");
     }
 }

@@ -7,6 +7,8 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::client::settings::read_file;
+
 const TEXT: &str = include_str!("../../../../plugin/hooks/guard.ts");
 const TYPES: &str = include_str!("../../../../plugin/types/guard.d.ts");
 
@@ -50,7 +52,7 @@ pub(super) fn files(dir: &Path, program: &str) -> [(PathBuf, String); 5] {
 
 /// The version of ekiden that installed it in a directory of the client.
 pub fn version(dir: &Path) -> Option<String> {
-    let manifest = std::fs::read(root(dir).join(MANIFEST)).ok()?;
+    let manifest = read_file(&root(dir).join(MANIFEST))?;
     let manifest: serde_json::Value = serde_json::from_slice(&manifest).ok()?;
     manifest["version"].as_str().map(str::to_owned)
 }
