@@ -11,7 +11,8 @@
 //!
 //! The temporary file has a fixed name (`.status.json.new`), so a crash leaves at most one behind,
 //! which the next replacement removes. The price is that each file has one writer at a time: the
-//! holder of the lock, or a writer that names its own temporary file.
+//! holder of the lock, or a writer that names its own temporary file (`.settings.json.4711.new`). Of those a crash
+//! leaves one each time.
 
 use std::path::{Path, PathBuf};
 

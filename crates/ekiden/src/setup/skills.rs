@@ -162,7 +162,7 @@ impl<'p> Skills<'p> {
     fn note_changed(&mut self, path: &Path) {
         let path = path.display();
         self.notes
-            .push(format!("{path} was changed since, so it stays as it is"));
+            .push(format!("{path} was changed since, so it stays as it is; where it is missing, `ekiden setup` writes it anew"));
     }
 
     fn written_before(&self) -> BTreeSet<PathBuf> {

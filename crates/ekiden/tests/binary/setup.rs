@@ -790,7 +790,7 @@ fn a_skill_that_a_person_changed_is_theirs() {
     home.write(".claude/skills/orient/SKILL.md", &mine);
     assert!(
         done(&environment, &[])
-            .contains("skills/orient/SKILL.md was changed since, so it stays as it is")
+            .contains("skills/orient/SKILL.md was changed since, so it stays as it is; where it is missing, `ekiden setup` writes it anew")
     );
     assert!(done(&environment, &["--remove"]).contains("skills/orient/SKILL.md was changed since"));
     assert_eq!(home.read(".claude/skills/orient/SKILL.md"), mine);
