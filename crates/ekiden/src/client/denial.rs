@@ -80,7 +80,8 @@ impl Roots<'_> {
 /// The rule in an agent's command that denies its sessions their handoffs.
 pub fn in_command(command: &[String], roots: &Roots<'_>) -> Option<String> {
     let mut rules = values_of(&FLAGS, command).into_iter().flat_map(rules);
-    rules.find(|rule| roots.deny(rule))
+    // Here a rule for all of `Read` only takes that tool away (measured with 2.1.329).
+    rules.find(|rule| roots.deny(rule) && !matches!(rule.as_str(), "Read" | "Read(*)"))
 }
 
 /// The tools that an agent's command allows a session, if the tool for writing is not among them. `default`
@@ -253,6 +254,10 @@ mod tests {
             None
         );
         assert_eq!(found(&["claude", "--allowedTools", "Write"]), None);
+        let reads = ["claude", "--disallowedTools", "Read,Read(*)"];
+        assert_eq!(found(&reads), None, "only the tool is gone");
+        let reads = ["claude", "--disallowedTools", "Read(**)"];
+        assert_eq!(found(&reads).as_deref(), Some("Read(**)"));
         assert_eq!(
             found(&["claude", "--disallowedTools", "Bash", "--x", "Write"]),
             None
