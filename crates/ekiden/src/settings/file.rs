@@ -3,6 +3,7 @@
 //! An unknown key is an error: a typo must not look like a choice. So is a value of the wrong form. Each
 //! error names file and line.
 
+use std::fs::File;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -129,6 +130,10 @@ pub fn set(file: &Path, row: &Row, value: &str) -> Result<(), Failure> {
 }
 
 fn set_on(disk: &RealDisk, file: &Path, row: &Row, value: &str) -> Result<[String; 2], Failure> {
+    ensure_dir(disk, parent(file))?;
+    // Two of these at once would lose a setting. Not every network file system locks a directory.
+    let dir = File::open(parent(file));
+    let _ = dir.as_ref().map(File::lock);
     let is_there = disk.stat(file)?.is_some();
     let before = match is_there {
         true => disk.read(&disk.resolve(file)?, BYTES_MAX)?,
@@ -146,7 +151,6 @@ fn set_on(disk: &RealDisk, file: &Path, row: &Row, value: &str) -> Result<[Strin
     if is_there {
         replace_foreign(disk, file, after.as_bytes())?;
     } else {
-        ensure_dir(disk, parent(file))?;
         replace(disk, file, after.as_bytes(), Durability::Full)?;
     }
     Ok([before.as_slice(), after.as_bytes()].map(sha256_hex))
@@ -416,6 +420,26 @@ mod tests {
             ("mine", Some(AgentKind::Exec), 9)
         );
         assert_eq!(agent.command.as_deref().unwrap(), ["a", "b c"]);
+    }
+
+    // shows: RUN-21
+    #[test]
+    fn settings_that_are_set_at_once_are_all_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("ekiden/config.toml");
+        let names = ["max_sessions", "max_turns", "stall_sessions", "plan.jobs"];
+        for round in 1..20 {
+            std::thread::scope(|scope| {
+                for name in names {
+                    let set = || set(&file, table::find(name).unwrap(), &round.to_string());
+                    scope.spawn(move || set().unwrap());
+                }
+            });
+            let read = SettingsFile::read(&file).unwrap().unwrap();
+            let values = read.values.iter();
+            let renewed = values.filter(|value| value.text == round.to_string());
+            assert_eq!(renewed.count(), names.len());
+        }
     }
 
     // shows: RUN-03
