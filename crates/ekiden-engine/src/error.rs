@@ -97,7 +97,12 @@ pub enum EngineError {
     #[error("steer run {run}: it works on {host}")]
     WorksElsewhere { run: RunId, host: String },
     #[error("reach the engine of run {run}")]
-    Unreachable { run: RunId, source: io::Error },
+    Unreachable {
+        run: RunId,
+        /// Its pid.
+        engine: u32,
+        source: io::Error,
+    },
     #[error(
         "steer run {run}: its engine is another version of ekiden and does not know this request: {why}"
     )]

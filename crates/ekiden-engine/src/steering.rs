@@ -76,6 +76,7 @@ impl Sender {
     pub fn send(&self, message: &Steered, patience: Millis) -> Result<Waited, EngineError> {
         let unreachable = |source| EngineError::Unreachable {
             run: self.run.clone(),
+            engine: self.engine,
             source,
         };
         let mut engine = self.connect().map_err(unreachable)?;

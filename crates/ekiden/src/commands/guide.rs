@@ -196,7 +196,7 @@ fn meaning(line: &str, is_of_run: impl Fn(&str) -> bool) -> Result<Steering, Str
         "" => Ok(Steering::Pause),
         "go" => Ok(Steering::Unpause),
         "quit" | "q" => Ok(Steering::Stop { now: false }),
-        flags if flags.starts_with('-') => limits_of(flags, is_of_run),
+        flags if flags.starts_with('-') && !flags.starts_with("- ") => limits_of(flags, is_of_run),
         words if words.chars().count() > limits::OPERATOR_CHARS_MAX => Err(format!(
             "not taken: more than {} characters",
             limits::OPERATOR_CHARS_MAX
@@ -252,8 +252,10 @@ mod tests {
         assert_eq!(meaning("  "), Ok(Steering::Pause));
         assert_eq!(meaning("go"), Ok(Steering::Unpause));
         assert_eq!(meaning(" quit "), Ok(Steering::Stop { now: false }));
-        let words = "go on with the - second - part".to_owned();
-        assert_eq!(meaning(&words), Ok(Steering::Instruct { words }));
+        for words in ["go on with the - second - part", "- as in a list"] {
+            let words = words.to_owned();
+            assert_eq!(meaning(&words), Ok(Steering::Instruct { words }));
+        }
         let Ok(Steering::ChangeLimits(limits)) = meaning("-m 7 --run-budget 5") else {
             panic!()
         };

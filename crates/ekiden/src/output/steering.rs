@@ -7,6 +7,7 @@ use ekiden_core::bounds::OnRateLimit;
 use ekiden_core::budget::Budget;
 use ekiden_core::ids::StageId;
 use ekiden_core::limits;
+use ekiden_core::quiet::QuietHours;
 use ekiden_core::relay::{Phase, Relay};
 use ekiden_core::run::Run;
 use ekiden_core::settings::LimitsChanged;
@@ -276,13 +277,19 @@ fn changed(limits: &LimitsChanged, session_max: Option<u32>) -> Vec<String> {
         }),
         wait_max.map(|wait| format!("waits up to {}", phrase::duration(wait))),
         pause.map(|pause| format!("pauses of {}", phrase::duration(pause))),
-        quiet_hours.map(|_| "other quiet hours".to_owned()),
+        either(
+            quiet_hours.map(QuietHours::is_empty),
+            "no quiet hours",
+            "other quiet hours",
+        ),
         bounds.on_rate_limit.map(|on| match on {
             OnRateLimit::Wait => "usage limits are waited for".to_owned(),
             OnRateLimit::Stop => "a usage limit ends the run".to_owned(),
         }),
-        stall_sessions
-            .map(|max| format!("{} without progress", phrase::count(max.into(), "session"))),
+        stall_sessions.map(|max| match max {
+            0 => "no limit of sessions without progress".to_owned(),
+            max => format!("{} without progress", phrase::count(max.into(), "session")),
+        }),
         either(*research, "it is research", "it is not research"),
         either(*guided, "guided", "not guided"),
         no_review.then(|| "no review".to_owned()),
@@ -340,6 +347,19 @@ mod tests {
         assert_eq!(
             changed(&limits, None),
             ["up to 3 sessions for each try of a stage"]
+        );
+    }
+
+    #[test]
+    fn a_limit_that_is_taken_away_is_told_as_none() {
+        let mut limits = LimitsChanged {
+            stall_sessions: Some(0),
+            ..LimitsChanged::default()
+        };
+        limits.bounds.quiet_hours = Some(QuietHours::default());
+        assert_eq!(
+            changed(&limits, None),
+            ["no quiet hours", "no limit of sessions without progress"]
         );
     }
 }

@@ -518,10 +518,12 @@ fn a_socket_in_the_place_of_the_engines_is_not_believed() {
     let run = at_work(&environment);
     std::fs::remove_file(socket(&environment)).unwrap();
     let _forged = UnixListener::bind(socket(&environment)).unwrap();
-    insta::assert_snapshot!(environment.told(&["pause"]), @"
+    let kill = format!("`kill {}`", run.pid().as_raw_nonzero());
+    let told = environment.told(&["pause"]).replace(&kill, "`kill PID`");
+    insta::assert_snapshot!(told, @"
     --- standard error
     error: cannot reach the engine of run RUN: another process listens on its socket
-    hint: ctrl-c in its own terminal stops it; if it runs in a container, give the command there
+    hint: `kill PID` stops it at once, and it can be resumed
     --- exit code 69
     ");
     environment.write("go", "");
