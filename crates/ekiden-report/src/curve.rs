@@ -27,7 +27,7 @@ const CALLS_OPEN_MAX: usize = 10_000;
 pub struct Streams {
     /// The context of each response, in tokens, by attempts of a session, keyed by the place of its stage and its
     /// number.
-    responses: BTreeMap<(usize, u32), Vec<Vec<u64>>>,
+    responses: BTreeMap<(usize, u32), BTreeMap<u32, Vec<u64>>>,
     pub tools: BTreeMap<String, Uses>,
     pub skills: BTreeMap<String, Uses>,
     /// Sessions whose streams were not read: they are gone, or there are too many.
@@ -53,19 +53,19 @@ impl Streams {
     /// Reads the stream of a session. Unreadable parts are left out.
     pub fn read(&mut self, stage: usize, session: u32, stream: impl Read) -> io::Result<()> {
         let (mut context, mut open) = (ContextMeter::default(), HashMap::new());
-        let (mut attempts, mut saved) = (vec![Contexts::default()], Saved::default());
+        let mut attempts = BTreeMap::<u32, Contexts>::new();
+        let (mut attempt, mut saved) = (1, Saved::default());
         let read = read_lines(stream, |line| {
-            if marked_attempt(line).is_some() {
-                attempts.push(Contexts::default());
-            }
+            attempt = marked_attempt(line).unwrap_or(attempt);
             saved.read(line, |event| {
-                if let Some(attempt) = attempts.last_mut() {
-                    attempt.take(event, context.observe(event));
-                }
+                let contexts = attempts.entry(attempt).or_default();
+                contexts.take(event, context.observe(event));
                 self.count(event, &mut open);
             });
         });
-        let responses = attempts.into_iter().map(Contexts::best).collect();
+        let attempts = attempts.into_iter();
+        let responses = attempts.map(|(attempt, contexts)| (attempt, contexts.best()));
+        let responses = responses.collect();
         self.responses.insert((stage, session), responses);
         read
     }
@@ -113,8 +113,8 @@ impl Streams {
         let (mut points, mut line) = (Vec::new(), 0);
         for session in &timeline.stages[stage].sessions {
             let responses = self.responses.get(&(stage, session.number));
-            for (attempt, place) in session.attempts.iter().zip(0..) {
-                let own = responses.and_then(|attempts| attempts.get(place));
+            for attempt in &session.attempts {
+                let own = responses.and_then(|attempts| attempts.get(&attempt.number));
                 let own = own.map_or(&[][..], Vec::as_slice);
                 let of_attempt = points_of(attempt, own, timeline.last);
                 points.extend(of_attempt.into_iter().map(|(at, tokens)| Point {
@@ -274,7 +274,7 @@ mod tests {
         let uses = |calls, failed| Uses { calls, failed };
         assert_eq!(streams.tools["Bash"], uses(1, 1));
         assert_eq!(streams.skills["pdf"], uses(1, 0));
-        assert_eq!(streams.responses[&(0, 1)], [vec![7]]);
+        assert_eq!(streams.responses[&(0, 1)], [(1, vec![7])].into());
     }
 
     /// Codex reports the context after each call, and reports it again when a thread is resumed.
@@ -290,13 +290,13 @@ mod tests {
 {"id":2,"result":{"thread":{"id":"t"}}}
 {"method":"turn/started","params":{"threadId":"t","turn":{"id":"u"}}}"#;
         let first = [begun.to_owned(), used(10), used(20), attempt_mark(2)].join("\n");
-        // The second never answered.
-        let stream = [first, attempt_mark(3), begun.to_owned(), used(30)].join("\n");
+        // The second never answered, the third never began.
+        let stream = [first, attempt_mark(4), begun.to_owned(), used(30)].join("\n");
         let mut streams = Streams::default();
         streams.read(0, 1, stream.as_bytes()).unwrap();
         assert_eq!(
             streams.responses[&(0, 1)],
-            [vec![11, 21], Vec::new(), vec![31]]
+            [(1, vec![11, 21]), (2, Vec::new()), (4, vec![31])].into()
         );
     }
 }

@@ -17,12 +17,14 @@ const ID_DIGITS_MIN: usize = 4;
 
 /// `0.3s`, `41s`, `14m`, `2h 51m`, `3d 4h`.
 pub fn duration(length: Millis) -> String {
-    let secs = length.as_secs();
+    let secs = match length.0 {
+        0..1000 => 0,
+        millis => millis.saturating_add(500) / 1000,
+    };
     let minutes = (secs + 30) / 60;
     let hours = (secs + 1800) / 3600;
     match secs {
-        0 if length.0 < 100 => "0s".to_owned(),
-        0 => format!("{}.{}s", length.0 / 1000, length.0 % 1000 / 100),
+        0 => tenths((length.0 + 50) / 100, "s"),
         1..60 => format!("{secs}s"),
         60..600 if !secs.is_multiple_of(60) => format!("{}m {}s", secs / 60, secs % 60),
         _ if minutes < 60 => format!("{minutes}m"),
@@ -35,7 +37,7 @@ pub fn duration(length: Millis) -> String {
 pub fn tokens(tokens: u64) -> String {
     match tokens {
         0..1_000 => tokens.to_string(),
-        1_000..10_000 => tenths(tokens / 100, "k"),
+        1_000..10_000 => tenths((tokens + 50) / 100, "k"),
         10_000..999_500 => format!("{}k", (tokens + 500) / 1000),
         _ => tenths(tokens.saturating_add(50_000) / 100_000, "M"),
     }
@@ -218,7 +220,8 @@ mod tests {
     fn durations_are_rounded_to_what_matters() {
         let texts: Vec<String> = [
             0,
-            300,
+            380,
+            999,
             1_900,
             41_000,
             61_000,
@@ -231,7 +234,7 @@ mod tests {
         .map(|millis| duration(Millis(millis)))
         .into();
         let wanted = [
-            "0s", "0.3s", "1s", "41s", "1m 1s", "2m 10s", "14m", "1h", "2h 51m", "3d 4h",
+            "0s", "0.4s", "1s", "2s", "41s", "1m 1s", "2m 10s", "14m", "1h", "2h 51m", "3d 4h",
         ];
         assert_eq!(texts, wanted);
     }
@@ -259,7 +262,7 @@ mod tests {
                 "0",
                 "840",
                 "1k",
-                "4.2k",
+                "4.3k",
                 "12k",
                 "122k",
                 "999k",

@@ -124,7 +124,8 @@ impl Axes {
     }
 }
 
-/// The cost of each session as a bar, or its tokens if nothing costs money. Nothing for fewer than two.
+/// The cost of each session as a bar, or its tokens if nothing costs money. Of too many, the dearest of each few.
+/// Nothing for fewer than two.
 pub fn costs(timeline: &Timeline) -> Option<String> {
     let sessions: Vec<_> = timeline
         .sessions()
@@ -147,7 +148,8 @@ pub fn costs(timeline: &Timeline) -> Option<String> {
     let each = sessions.len().div_ceil(BARS_MAX).max(1);
     let bars = sessions.chunks(each);
     let bars: Vec<(&str, u64)> = bars
-        .map(|bar| (bar[0].0.as_str(), bar.iter().map(value).sum()))
+        .filter_map(|bar| bar.iter().max_by_key(|session| value(session)))
+        .map(|session| (session.0.as_str(), value(session)))
         .collect();
     let top = bars
         .iter()

@@ -15,7 +15,7 @@
 
 use std::collections::BTreeMap;
 
-use ekiden_core::budget::{Price, Prices, Spend, TokenCounts};
+use ekiden_core::budget::{Price, Prices, Spend, TokenCounts, plain_model};
 use ekiden_core::ends::LimitKind;
 use ekiden_core::limits::BYTES_PER_TOKEN;
 
@@ -189,7 +189,7 @@ impl SpendEstimate {
                 tokens: usage.counts(),
             };
             self.take(model, charge);
-            if self.models.contains_key(model) {
+            if self.models.contains_key(plain_model(model)) {
                 let nano_usd = charge.nano_usd.saturating_sub(usage.fees_nano_usd());
                 self.prices.learn(model, usage.counts(), nano_usd);
                 self.learned.merge(&self.prices.only(model));
@@ -257,6 +257,7 @@ fn cut(name: &str) -> String {
 }
 
 fn book(models: &mut BTreeMap<String, Charge>, model: &str, charge: Charge) {
+    let model = plain_model(model);
     if let Some(known) = models.get_mut(model) {
         known.add(charge);
     } else if models.len() < MODELS_MAX && !model.is_empty() {
@@ -500,7 +501,7 @@ mod tests {
     fn what_is_told_of_a_model_counts_for_it() {
         let mut meter = meter();
         meter.observe(&response("a", 1_000, 0, 0));
-        let two = [("opus", 1_000, 4.0), ("haiku", 300, 0.5)];
+        let two = [("opus[1m]", 1_000, 4.0), ("haiku", 300, 0.5)];
         let told = two.map(|(model, tokens, cost)| {
             let mut usage = usage(tokens, cost);
             (model.to_owned(), usage.pop_first().unwrap().1)

@@ -725,4 +725,12 @@ fn of_a_run_that_goes_on_from_another_its_own_sessions_count() {
     let costs = crate::svg::costs(run.timeline()).unwrap();
     assert!(costs.contains("<title>5: $1.84</title>"), "{costs}");
     assert!(costs.contains(">7</text>"), "{costs}");
+    for session in 7..100 {
+        let (attempt, files) = (attempt(session, 1), handoff("IN_PROGRESS"));
+        run.ends(attempt, EndCause::Completed, files)
+            .survey(&[], &[])
+            .check(failed.clone(), "");
+    }
+    let costs = crate::svg::costs(run.timeline()).unwrap();
+    assert!(costs.contains(": $1.84</title>"), "a bar is one session's");
 }
