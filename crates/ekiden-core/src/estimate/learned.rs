@@ -220,4 +220,21 @@ mod tests {
         let sum = now.plus(first);
         assert_eq!((sum.sessions.p90, sum.micro_usd), (3, None));
     }
+
+    // shows: EST-004
+    #[test]
+    fn the_errors_are_those_of_the_ranges_that_were_shown() {
+        let all = vec![past(Kind::Run, 10_000, 143_000); 5];
+        let off = (1..5).map(|before| {
+            let shown = Learned::of(&all[..before], Kind::Run).outlook(10_000, 5_000);
+            shown.context_tokens.p50.abs_diff(143_000) * 100 / 143_000
+        });
+        let mean = off.sum::<u64>() / 4;
+        let errors = Learned::of(&all, Kind::Run).errors.unwrap();
+        let told = errors.p50_off_percent.round();
+        assert!(
+            (told - super::super::float(mean)).abs() <= 1.0,
+            "{mean}: {errors:?}"
+        );
+    }
 }

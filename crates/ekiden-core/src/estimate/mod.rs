@@ -38,7 +38,7 @@ pub struct Range {
     pub p90: u64,
 }
 
-/// A model's errors on unseen samples: each is predicted from those before it.
+/// The errors of [`Model::of`] on unseen samples: each is predicted from those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Errors {
     /// Samples that were predicted.
@@ -130,7 +130,7 @@ impl Errors {
         let (mut off, mut mean_off, mut held) = (0.0, 0.0, 0_u32);
         for at in first..samples.len() {
             let (past, now) = (&samples[..at], samples[at]);
-            let range = Model::of_measure(past)?.range(now.estimated);
+            let range = Model::of(past).range(now.estimated);
             let actual = float(now.actual.max(1));
             let sum: f64 = past.iter().map(|sample| float(sample.actual)).sum();
             off += (float(range.p50) - actual).abs() / actual;

@@ -51,13 +51,16 @@ impl Transcripts {
             match File::open(path).and_then(Requests::read) {
                 Ok(mut requests) => {
                     let is_new = |at: Timestamp| at >= since;
+                    let first = requests.all.first().map(|one| one.message);
                     requests
                         .all
                         .retain(|one| is_new(one.at) && responses.insert(one.message));
                     requests
                         .compactions
                         .retain(|one| is_new(one.at) && compactions.insert(*one));
+                    let kept = requests.all.first().map(|one| one.message);
                     found.all.push(Transcript {
+                        begins: kept == first,
                         requests,
                         is_subagent: path.parent().is_some_and(|dir| dir.ends_with("subagents")),
                     });

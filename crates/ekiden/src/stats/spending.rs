@@ -22,6 +22,8 @@ pub struct Used {
 
 pub struct Transcript {
     pub requests: Requests,
+    /// They include the first of its session.
+    pub begins: bool,
     /// It belongs to a subagent, whose context is separate.
     pub is_subagent: bool,
 }
@@ -101,7 +103,8 @@ impl Spending {
                 latency_ms: request.latency.map(|latency| latency.0),
                 calls: request.calls,
                 failed_calls: request.failed_calls,
-                edits: request.edits,
+                // Only what a session did until its first edit is of interest.
+                edits: request.edits && transcript.begins,
             }
         });
         samples.collect()
@@ -134,6 +137,7 @@ mod tests {
                 dir: Some("/p".to_owned()),
                 ..Requests::default()
             },
+            begins: true,
             is_subagent,
         }
     }

@@ -217,6 +217,14 @@ fn the_threshold_comes_with_its_uncertainty_or_not_at_all() {
     time    at least 180k  80% confidence interval 180k to 180k; within 5% of the best from 160k to 180k
     --- exit code 0
     ");
+    // A session that goes on in a copy does not look around again.
+    let forked = with_transcripts(8);
+    for session in 0..8 {
+        let name = format!("home/.claude/projects/-work-shop/{session}-fork.jsonl");
+        std::fs::write(forked.path(&name), transcript(session, 90, noon())).unwrap();
+    }
+    let told = forked.told(&["stats", "--threshold"]);
+    assert!(told.contains("\n        60k  "), "{told}");
     insta::assert_snapshot!(with_transcripts(3).told(&["stats", "--threshold"]), @r"
     last 30 days · 3 sessions · 180 requests
 
