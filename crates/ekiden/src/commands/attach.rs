@@ -9,6 +9,7 @@ use ekiden_engine::history;
 use ekiden_engine::workspace::Workspace;
 
 use super::follow::Follow;
+use super::run_status::RunStatus;
 use super::{Invocation, asked_run, guide, run_ids};
 use crate::exit::Exit;
 use crate::failure::{Failure, OrFail as _};
@@ -100,17 +101,18 @@ pub(super) fn show(
         live.shown().output.message(&left);
         return Ok(None);
     }
-    let run = &follow.status.summary.run;
+    Ok(Some(over(&follow.status, &format!("{id}{flag}"), &live)))
+}
+
+/// The exit of a run on which no engine works any more. Says how it goes on, if it did not end.
+pub(super) fn over(status: &RunStatus, which: &str, live: &Live<'_>) -> Exit {
+    let run = &status.summary.run;
     if run.outcome().is_none() {
         let text = match run.header().fleet {
-            Some(_) => {
-                format!("it is with the fleet; `ekiden fleet follow {id}{flag}` shows more\n")
-            }
-            None => {
-                format!("ekiden was killed; `ekiden resume {id}{flag}` continues the run\n")
-            }
+            Some(_) => format!("it is with the fleet; `ekiden fleet follow {which}` shows more\n"),
+            None => format!("ekiden was killed; `ekiden resume {which}` continues the run\n"),
         };
         live.shown().output.message(&text);
     }
-    Ok(Some(follow.status.exit()))
+    status.exit()
 }

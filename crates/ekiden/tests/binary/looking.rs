@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader};
 
+use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::environment::{Environment, items};
@@ -154,6 +155,24 @@ fn log_follows_a_run_to_its_end() {
     // A run that is over is printed once.
     let again = environment.run(&["log", "-f"]).expect(0);
     assert_eq!(again.stdout, followed.stdout);
+}
+
+// shows: UIX-11
+#[test]
+fn log_says_that_a_run_that_it_follows_was_killed() {
+    let environment = Environment::with_git();
+    waiting(&environment, 2);
+    let run = environment.start(&RUN);
+    wait_until("work", || environment.exists("started"));
+    let mut log = environment.start(&["log", "-f"]);
+    log.wait_for("session 1 · ");
+    run.signal(Signal::KILL);
+    run.end().expect(137);
+    let said = log.end().expect(3);
+    assert!(
+        said.stderr.contains("ekiden was killed; `ekiden resume "),
+        "{said}"
+    );
 }
 
 // shows: UIX-11
