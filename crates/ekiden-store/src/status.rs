@@ -10,7 +10,7 @@ use ekiden_core::ids::RunId;
 use ekiden_core::time::Timestamp;
 use serde::{Deserialize, Serialize, Serializer};
 
-use crate::disk::{Disk, if_there};
+use crate::disk::Disk;
 use crate::error::{FileFault, StoreError};
 use crate::format::{self, Header};
 use crate::limits::SMALL_FILE_BYTES_MAX;
@@ -76,7 +76,7 @@ impl StatusFile {
     /// Checks that the file may be written. A file that is not ours or is unreadable is replaced, since
     /// everything in it is derived; a newer one is an error.
     pub fn open(disk: &dyn Disk, path: PathBuf) -> Result<Self, StoreError> {
-        let found = if_there(disk.read(&path, SMALL_FILE_BYTES_MAX))?;
+        let found = disk.read(&path, SMALL_FILE_BYTES_MAX).ok();
         let version = found.and_then(|bytes| serde_json::from_slice::<Version>(&bytes).ok());
         if let Some(version) = version.filter(|version| version.format == format::STATUS.name) {
             let header = Header {

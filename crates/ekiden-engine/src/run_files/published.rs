@@ -177,11 +177,12 @@ impl RunFiles {
         let is_empty = text
             .text()
             .is_some_and(|text| text.trim_matches(['\0', '\n', ' ']).is_empty());
-        // A directory cannot be copied like this; it is moved aside when the file is published.
-        let aside = matches!(
-            self.disk.stat(path)?.map(|found| found.kind),
-            Some(Kind::Dir | Kind::Other)
-        );
+        // A directory cannot be copied like this; it is moved aside when the file is published. So is a link to none.
+        let aside = match self.disk.stat(path)?.map(|found| found.kind) {
+            Some(Kind::Dir | Kind::Other) => true,
+            Some(Kind::Link) => self.disk.reader(path, 0).is_err(),
+            Some(Kind::File) | None => false,
+        };
         if *text == FileText::Absent || is_empty || aside {
             return Ok(None);
         }

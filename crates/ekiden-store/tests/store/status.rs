@@ -100,4 +100,7 @@ fn a_newer_file_is_not_written_and_a_foreign_one_is_replaced() {
             serde_json::from_slice(&disk.read(Path::new(PATH), 1000).unwrap()).unwrap();
         assert_eq!(written["run"], "7f3a0b1c");
     }
+    let disk = SimDisk::new();
+    disk.plant_dir(Path::new(PATH));
+    StatusFile::open(&disk, PATH.into()).unwrap();
 }

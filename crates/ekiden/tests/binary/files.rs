@@ -422,6 +422,25 @@ fn what_cannot_be_used_of_a_persons_edit_is_kept() {
     assert_eq!(kept.unwrap(), no_text);
 }
 
+/// The agent may have put it there.
+// shows: REL-17, REL-20
+#[test]
+fn what_is_no_file_in_a_published_place_makes_room() {
+    let environment = Environment::with_git();
+    environment.write("task.md", &items(9));
+    let (once, resume) = (["-m", "1"], ["resume", "-m", "1"]);
+    environment.run(&[&RUN[..], &once].concat()).expect(3);
+    environment
+        .shell("cd .ekiden; rm KNOWLEDGE.md status.json; ln -s KNOWLEDGE.md KNOWLEDGE.md; mkdir status.json");
+    environment.run(&resume).expect(3);
+    assert!(environment.read(".ekiden/KNOWLEDGE.md").contains("- "));
+    assert!(
+        environment
+            .read(".ekiden/status.json")
+            .contains("\"session\": 2")
+    );
+}
+
 // shows: RUN-12
 #[test]
 fn a_new_run_keeps_what_stood_where_it_publishes() {
