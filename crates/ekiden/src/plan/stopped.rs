@@ -1,4 +1,4 @@
-//! A planning session that did not finish: its cause, its exit code, what to do.
+//! A session of planning or a debrief that did not finish: its cause, its exit code, what to do.
 
 use ekiden_core::ends::{EndCause, EndClass, Hint};
 use jiff::tz::TimeZone;
@@ -8,14 +8,14 @@ use crate::failure::Failure;
 use crate::output::line::one_line;
 use crate::output::phrase;
 
-/// The failure of a planning session that ended like this.
+/// The failure of such a session that ended like this.
 pub fn stopped(cause: &EndCause) -> Failure {
     if matches!(cause, EndCause::ContextFull) {
-        return Failure::new(exit(cause), "planning stopped: the context is full").hint(
+        return Failure::new(exit(cause), "the session stopped: the context is full").hint(
             "name a model with a larger window with `--planning-model`, or plan a part of it",
         );
     }
-    let text = format!("planning stopped: {}", one_line(&cause.to_string()));
+    let text = format!("the session stopped: {}", one_line(&cause.to_string()));
     let failure = Failure::new(exit(cause), text);
     match cause.class() {
         // A run could be resumed, but there is none.
@@ -74,7 +74,7 @@ mod tests {
         assert_eq!(code(&EndCause::TimeUp), 3);
         let full = stopped(&EndCause::ContextFull);
         assert_eq!(full.exit().code(), 3);
-        assert_eq!(full.error(), "planning stopped: the context is full");
+        assert_eq!(full.error(), "the session stopped: the context is full");
         assert_eq!(code(&EndCause::AuthenticationFailed), 69);
         assert_eq!(code(&EndCause::NeverStarted("no such file".to_owned())), 69);
         assert_eq!(code(&EndCause::AutoModeBlocked), 77);
@@ -83,7 +83,7 @@ mod tests {
         let failure = stopped(&EndCause::AuthenticationFailed);
         assert_eq!(
             failure.error(),
-            "planning stopped: the login is not accepted"
+            "the session stopped: the login is not accepted"
         );
         assert_eq!(failure.hints(), ["log in with the agent, or set its key"]);
         for cause in [

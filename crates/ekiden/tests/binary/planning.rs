@@ -328,7 +328,7 @@ fn planning_ends_with_its_cause_and_holds_the_work_dir() {
     let environment = environment.with("EKIDEN_REHEARSAL_SCENARIO", "crash.toml");
     let said = environment.run(&rehearsal(&["plan", "idea.md"])).expect(1);
     assert!(
-        said.stderr.contains("planning stopped: "),
+        said.stderr.contains("the session stopped: "),
         "{}",
         said.stderr
     );
@@ -354,7 +354,7 @@ fn a_budget_and_a_timeout_hold_for_planning_too() {
         .expect(3);
     assert!(
         said.stderr
-            .contains("planning stopped: the session's time is up"),
+            .contains("the session stopped: the session's time is up"),
         "{}",
         said.stderr
     );
@@ -364,7 +364,7 @@ fn a_budget_and_a_timeout_hold_for_planning_too() {
         .expect(3);
     assert!(
         said.stderr
-            .contains("planning stopped: the session's budget is spent"),
+            .contains("the session stopped: the session's budget is spent"),
         "{}",
         said.stderr
     );
@@ -481,7 +481,7 @@ fn a_usage_limit_is_waited_for_unless_somebody_wants_the_end() {
     let said = environment
         .run(&rehearsal(&["build", "idea.md", "--on-rate-limit", "stop"]))
         .expect(3);
-    assert!(said.stderr.contains("planning stopped: "), "{said}");
+    assert!(said.stderr.contains("the session stopped: "), "{said}");
     // Planning tries it again; a run would wait.
     let found = environment.run(&rehearsal(&["doctor"])).expect(0);
     assert!(found.stdout.contains("warning  limit"), "{found}");

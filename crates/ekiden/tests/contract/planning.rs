@@ -181,7 +181,7 @@ fn what_stops_the_service_stops_planning_with_its_name() {
     let (said, code) = run(&stage, &["plan", "A shop for tea."]);
     assert_eq!(code, Some(69), "{said}");
     assert!(
-        said.contains("planning stopped: the login is not accepted"),
+        said.contains("the session stopped: the login is not accepted"),
         "{said}"
     );
 }
