@@ -23,8 +23,8 @@ pub fn status(run: &Run, at: Timestamp) -> Status {
     Status {
         tool: "ekiden".to_owned(),
         version: header.ekiden.clone(),
-        session: relay.map_or(0, |relay| relay.session().get()),
-        max_sessions: relay.map_or(0, Relay::session_max),
+        session: run.session(),
+        max_sessions: run.session_max(),
         status,
         message: mask(&message).into_owned(),
         updated_at: at,

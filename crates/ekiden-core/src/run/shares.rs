@@ -34,7 +34,7 @@ impl Run {
         relays.fold(self.before.spend, Spend::plus)
     }
 
-    /// How much of the budgets of single agents is spent, in the order of their names. This includes the spend of a
+    /// How much of the budgets of its single agents is spent, in the order of their names. This includes the spend of a
     /// working attempt as of its last mark.
     pub fn agent_budgets(&self) -> Vec<AgentBudget> {
         let mut spent_by = self.spent_by.clone();
@@ -49,7 +49,9 @@ impl Run {
         let of = |(agent, budget): (&String, &Budget)| {
             AgentBudget::new(agent, *budget, spent_by.of(agent))
         };
-        self.settings.bounds.agents.iter().map(of).collect()
+        let budgets = self.settings.bounds.agents.iter();
+        let own = budgets.filter(|(agent, _)| self.header.has_agent(agent));
+        own.map(of).collect()
     }
 
     pub fn prices(&self) -> Prices {
@@ -71,6 +73,11 @@ impl Run {
         relays.fold(Spend::default(), |most, relay| {
             most.at_least(relay.handoff_spend())
         })
+    }
+
+    /// The session that works or was the last one; in a plan the sum over all stages.
+    pub fn session(&self) -> u32 {
+        self.relays().map(|(_, relay)| relay.session().get()).sum()
     }
 
     /// The last session that may begin; in a plan the sum over all stages.

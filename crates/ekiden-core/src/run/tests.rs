@@ -680,6 +680,44 @@ fn limits_reach_a_stage_that_waits_for_its_merge(change: &dyn Fn(&mut World)) {
     assert_eq!(relay.settings.wait_max, Millis(7));
 }
 
+// shows: REL-22
+#[test]
+fn the_budget_of_an_agent_that_has_no_part_in_a_run_is_not_counted() {
+    let mut header = header(&Given {
+        stages: vec![(0, false, 0, 0)],
+        jobs: 1,
+        budget: None,
+        of_agent: None,
+    });
+    let own = header.settings.agent.name.clone();
+    header.settings.bounds.agents = [own.as_str(), "another"]
+        .map(|agent| (agent.to_owned(), Budget::default()))
+        .into();
+    let (run, _) = Run::begin(Timestamp(0), &header);
+    let counted = run.agent_budgets().into_iter().map(|agent| agent.agent);
+    assert_eq!(counted.collect::<Vec<_>>(), [own]);
+}
+
+/// As a person counts them who reads "3 of 4".
+#[test]
+fn the_sessions_of_a_plan_are_counted_over_its_stages() {
+    let mut world = World::begin(&Given {
+        stages: vec![(0, false, 0, 0); 2],
+        jobs: 2,
+        budget: None,
+        of_agent: None,
+    });
+    while world.agents.len() < 2 {
+        world.settle(0);
+    }
+    let sum: u32 = world
+        .run
+        .relays()
+        .map(|(_, relay)| relay.session_max())
+        .sum();
+    assert_eq!((world.run.session(), world.run.session_max()), (2, sum));
+}
+
 /// Only the plan can lower them below what the user gives.
 // shows: PLN-13, REL-22
 #[test]
