@@ -1,10 +1,11 @@
 //! What the commands that start or continue a run share.
 
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 use ekiden_agent::background::{self, Background, Begun, Detach};
 use ekiden_core::agent::{AgentKind, AgentSpec, Interface};
-use ekiden_core::bounds::Bounds;
+use ekiden_core::bounds::{Bounds, BoundsChange};
 use ekiden_core::budget::Budget;
 use ekiden_core::event::{Continued, RunResumed};
 use ekiden_core::ids::RunId;
@@ -19,7 +20,7 @@ use ekiden_engine::runner::{self, Unfinished};
 use ekiden_engine::{history, workspace::Workspace};
 
 use super::fleet::{self, Placement};
-use super::{Invocation, attach, guide, refuse_plan, repository, run_ids};
+use super::{Invocation, attach, guide, refuse_plan, repository, run, run_ids};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::memory;
@@ -166,13 +167,8 @@ pub(super) fn begin(
     let past = past::of_project(workspace, header.settings.agent.kind);
     past::expect(&mut header, workspace, &past);
     let mut warnings = past::warnings(&header, &past);
-    for agent in header.agents() {
-        for warning in held_to_nothing(&invocation.given, agent, &header.settings.bounds) {
-            if !warnings.contains(&warning) {
-                warnings.push(warning);
-            }
-        }
-    }
+    let bounds = &header.settings.bounds;
+    warnings.extend(unheld(&invocation.given, &header, bounds));
     header.in_session = invocation.environment.is_inside_a_session();
     header.issue = issue;
     let workspace = &mut workspace.clone();
@@ -197,6 +193,20 @@ pub(super) fn begin(
     let driving = invocation.driving()?;
     let outcome = watched.drive(|live| runner::start(workspace, header, unfinished, driving, live));
     Ok(Exit::of(&outcome?))
+}
+
+/// The same for each limit that a command changes.
+pub(super) fn warn_unheld(given: &Given, run: &Run, change: &BoundsChange, output: &mut Output) {
+    let mut bounds = Bounds::default();
+    bounds.change(change);
+    let warnings = unheld(given, run.header(), &bounds);
+    warnings.iter().for_each(|warning| output.warn(warning));
+}
+
+/// What ekiden cannot enforce on the agents of a run.
+fn unheld(given: &Given, header: &RunStarted, bounds: &Bounds) -> BTreeSet<String> {
+    let of = |agent| held_to_nothing(given, agent, bounds);
+    header.agents().flat_map(of).collect()
 }
 
 /// What the user wants, but ekiden cannot enforce on a program that reports little or nothing.
@@ -314,13 +324,16 @@ pub(super) fn continue_with(
         &asked.with.limits().bounds.agents,
         is_of_run,
     )?;
+    let change = &asked.with.limits().bounds;
+    warn_unheld(&invocation.given, &summary.run, change, output);
     let mut program = fleet::go_on(workspace, &summary.run, &asked)?;
     if let Some(program) = program.take_if(|_| asked.detach) {
         return program.become_it();
     }
     let interface = summary.run.header().settings.agent.interface;
-    if asked.detach {
-        check_detached(interface, asked.with.limits().guided == Some(true))?;
+    match asked.detach {
+        true => check_detached(interface, asked.with.limits().guided == Some(true))?,
+        false => run::check_terminal(&summary.run.header().settings.agent, invocation.json()?)?,
     }
     let how = (asked.detach, interface, program.is_none());
     let mut watched = match Watched::begin(invocation, workspace, &run, how, output)? {

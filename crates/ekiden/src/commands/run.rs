@@ -380,7 +380,7 @@ pub(super) fn find_agent(agent: &AgentSpec) -> Result<Option<PathBuf>, (String, 
 }
 
 /// Only Claude Code has an interface that hooks can lead, and it needs the whole terminal.
-fn check_terminal(agent: &AgentSpec, json: bool) -> Result<(), Failure> {
+pub(super) fn check_terminal(agent: &AgentSpec, json: bool) -> Result<(), Failure> {
     let has_terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
     let (what, hint) = match agent.interface {
         Interface::Terminal if agent.kind != AgentKind::Claude => {
@@ -392,7 +392,10 @@ fn check_terminal(agent: &AgentSpec, json: bool) -> Result<(), Failure> {
             "and print JSON lines",
             "leave out `--json`; or leave out `--tui`, or set `tui` to false",
         ),
-        Interface::Terminal if !has_terminal => ("without a terminal", WITHOUT_INTERFACE),
+        Interface::Terminal if !has_terminal => (
+            "without a terminal",
+            "give the command on a terminal; a new run can leave out `--tui`, or set `tui` to false",
+        ),
         Interface::Terminal | Interface::Headless => return Ok(()),
     };
     let text = format!("cannot show the agent's interface {what}");

@@ -265,8 +265,6 @@ impl RunStatus {
         let (outcome, first) = (run.outcome(), self.board.first());
         let usage = first.and_then(|first| first.usage);
         let activity = first.and_then(|first| first.activity.as_ref());
-        let relays = || run.relays().map(|(_, relay)| relay);
-        let session = relays().map(|relay| relay.session().get()).max();
         let budget = run.budget();
         let stages: Vec<Fields> = self.stages().iter().map(Row::json).collect();
         let state = match self.is_only_imported() {
@@ -281,8 +279,8 @@ impl RunStatus {
             "run": self.summary.id(),
             "state": state.replace(", ", "_").replace(' ', "_"),
             "task": one_line(&run.task_names()),
-            "agent": relays().find_map(Relay::one_of_several),
-            "session": session.unwrap_or(0),
+            "agent": run.relays().find_map(|(_, relay)| relay.one_of_several()),
+            "session": run.session(),
             "session_max": run.session_max(),
             "sessions_over": totals.sessions,
             "cost_micro_usd": spend.micro_usd,
@@ -323,14 +321,16 @@ impl RunStatus {
         let task = one_line(&run.task_names());
         let (tone, state) = self.word();
         let is_pausing = run.is_paused() && state == "running";
-        let cost = phrase::spent(self.spend(), self.has_subscription(), run.budget());
+        let spend = self.spend();
+        let is_counted = spend != Spend::default() || !self.board.is_uncounted();
+        let cost = phrase::spent(spend, self.has_subscription(), run.budget());
+        let cost = cost.filter(|_| is_counted);
         let cost = cost.map_or_else(String::new, |cost| format!("   {cost}"));
         let span = self.span(zone);
         let stages = self.stages();
         let (kind, rest) = if stages.is_empty() {
             let then = if is_pausing { ", then paused" } else { "" };
-            let session = run.relays().map(|(_, relay)| relay.session().get()).max();
-            let (session, max) = (session.unwrap_or(0), run.session_max());
+            let (session, max) = (run.session(), run.session_max());
             let doing = self.doing(zone);
             let by = run.relays().find_map(|(_, relay)| relay.one_of_several());
             let by = by.map(|agent| format!(" · {}", one_line(&agent)));

@@ -13,7 +13,7 @@ use ekiden_engine::workspace::Workspace;
 use ekiden_engine::{history, leftovers};
 
 use super::run_status::RunStatus;
-use super::{Invocation, fleet, run_ids};
+use super::{Invocation, fleet, launch, run_ids};
 use crate::exit::Exit;
 use crate::failure::{Failure, OrFail as _};
 use crate::output::line::{Line, Tone};
@@ -94,7 +94,7 @@ pub fn stop(args: &StopArgs, output: &mut Output) -> Result<Exit, Failure> {
     let stop = Steering::Stop { now: args.now };
     let sent = args
         .steer
-        .send(limits::STOP_PATIENCE, |_, _| Ok(stop), output)?;
+        .send(limits::STOP_PATIENCE, |_, _, _| Ok(stop), output)?;
     if sent.patience > Millis(0) {
         let (run, waits) = (sent.run()?, phrase::duration(sent.patience));
         let what = sent.asked_to_stop();
@@ -105,7 +105,7 @@ pub fn stop(args: &StopArgs, output: &mut Output) -> Result<Exit, Failure> {
 }
 
 pub fn next(args: &NextArgs, output: &mut Output) -> Result<Exit, Failure> {
-    let hand_off = |_: &Invocation, running: &RunningRun| {
+    let hand_off = |_: &Invocation, running: &RunningRun, _: &mut Output| {
         let run = &running.summary.run;
         let mut kinds = steering::working(run).map(|relay| relay.agent().kind);
         match kinds.next() {
@@ -126,23 +126,25 @@ pub fn next(args: &NextArgs, output: &mut Output) -> Result<Exit, Failure> {
 }
 
 pub fn pause(args: &PauseArgs, output: &mut Output) -> Result<Exit, Failure> {
-    args.steer.steer(|_, _| Ok(Steering::Pause), output)
+    args.steer.steer(|_, _, _| Ok(Steering::Pause), output)
 }
 
 pub fn unpause(args: &UnpauseArgs, output: &mut Output) -> Result<Exit, Failure> {
-    args.steer.steer(|_, _| Ok(Steering::Unpause), output)
+    args.steer.steer(|_, _, _| Ok(Steering::Unpause), output)
 }
 
 pub fn limits(args: &LimitsArgs, output: &mut Output) -> Result<Exit, Failure> {
-    let limits = |invocation: &Invocation, running: &RunningRun| {
+    let limits = |invocation: &Invocation, running: &RunningRun, output: &mut Output| {
         let limits = chosen::limits_typed(&invocation.given)?;
         if limits == LimitsChanged::default() {
             let failure = Failure::new(Exit::Usage, "no limit is named");
             let hint = "such as `ekiden limits -m 20`; `ekiden limits --help` lists them";
             return Err(failure.hint(hint));
         }
-        let is_of_run = |name: &str| running.summary.run.header().has_agent(name);
-        agents::check_budgets(&invocation.given, &limits.bounds.agents, is_of_run)?;
+        let (given, run) = (&invocation.given, &running.summary.run);
+        let is_of_run = |name: &str| run.header().has_agent(name);
+        agents::check_budgets(given, &limits.bounds.agents, is_of_run)?;
+        launch::warn_unheld(given, run, &limits.bounds, output);
         Ok(Steering::ChangeLimits(Box::new(limits)))
     };
     args.steer.steer(limits, output)
@@ -171,7 +173,7 @@ impl<C: Takers> SteerArgs<C> {
     /// Sends the message and waits until the run has it in its log.
     fn steer(
         &self,
-        steering: impl FnOnce(&Invocation, &RunningRun) -> Result<Steering, Failure>,
+        steering: impl FnOnce(&Invocation, &RunningRun, &mut Output) -> Result<Steering, Failure>,
         output: &mut Output,
     ) -> Result<Exit, Failure> {
         let sent = self.send(limits::STEER_PATIENCE, steering, output)?;
@@ -183,7 +185,7 @@ impl<C: Takers> SteerArgs<C> {
     fn send(
         &self,
         patience: Millis,
-        steering: impl FnOnce(&Invocation, &RunningRun) -> Result<Steering, Failure>,
+        steering: impl FnOnce(&Invocation, &RunningRun, &mut Output) -> Result<Steering, Failure>,
         output: &mut Output,
     ) -> Result<Sent, Failure> {
         // An agent may have written a settings file that cannot be read; a person can stop it all the same.
@@ -191,7 +193,7 @@ impl<C: Takers> SteerArgs<C> {
         let workspace = invocation.workspace()?;
         let running = RunningRun::find(&workspace, self.run.as_deref());
         let running = running.map_err(|error| fleet::or_not_followed(&workspace, error))?;
-        let message = new_message(steering(&invocation, &running)?)?;
+        let message = new_message(steering(&invocation, &running, output)?)?;
         fleet::takes(&running.summary.run, &message.steering)?;
         let patience = self.wait.unwrap_or(patience);
         Sent::to(&invocation, workspace, running, message, patience)
@@ -319,9 +321,7 @@ impl Sent {
         }
         let holder = history::holder(&self.workspace);
         let mut now = RunStatus::read(&self.workspace, self.running.summary.id(), holder)?;
-        if self.json {
-            now.look_at_work(&self.workspace);
-        }
+        now.look_at_work(&self.workspace);
         // The status does not show all of them.
         let is_told = match self.message.steering {
             Steering::ChangeLimits(_) | Steering::Answer { .. } => !self.json,

@@ -52,6 +52,9 @@ fn the_last_line_of_a_script_at_work_is_shown() {
         let status = environment.run(&["status"]).stdout;
         status.contains("the second step") && !status.contains("first")
     });
+    let said = environment.run(&["limits", "--run-budget", "5"]).expect(0);
+    let unheld = "`agent.sh` reports neither cost, tokens nor turns";
+    assert!(said.stderr.contains(unheld), "{said}");
     environment.run(&["stop", "--now"]).expect(0);
     drop(run);
 }
@@ -121,6 +124,10 @@ fn what_a_script_cannot_be_held_to_is_told_before_it_starts() {
         "{told}"
     );
     assert!(told.contains("`agent.sh` asks nobody"), "{told}");
+    let told = environment.told(&["resume", "--session-tokens", "4k", "-m", "1"]);
+    assert!(told.contains("`agent.sh` reports neither cost"), "{told}");
+    let status = environment.told(&["status"]);
+    assert!(!status.contains("of $1.00"), "nobody counts it: {status}");
 }
 
 // shows: AGT-06, PLN-24

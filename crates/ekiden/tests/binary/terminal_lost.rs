@@ -61,6 +61,32 @@ fn a_hangup_stops_a_run_that_was_told_so() {
     expect_complete(&environment);
 }
 
+// shows: AGT-02, RUN-20
+#[test]
+fn a_run_in_the_agents_own_interface_is_not_resumed_without_a_terminal() {
+    let environment = Environment::with_git().with("TERM", "xterm");
+    environment.script("client.sh", "exec sleep 60");
+    let run = ["run", "Wait here.", "--tui", "--skip-permissions"];
+    let client = ["--agent", "claude", "--agent-command", "./client.sh"];
+    let mut pty = Pty::spawn(environment.command(&[&run[..], &client].concat())).unwrap();
+    let works = pty.wait_until(PATIENCE, |pty| pty.written().contains("session 1"));
+    assert!(works, "{}", pty.written());
+    kill_process(
+        Pid::from_raw(pty.pid().cast_signed()).unwrap(),
+        Signal::TERM,
+    )
+    .unwrap();
+    pty.wait(PATIENCE).unwrap();
+    let log = environment.log().len();
+    insta::assert_snapshot!(environment.told(&["resume"]), @r"
+    --- standard error
+    error: cannot show the agent's interface without a terminal
+    hint: give the command on a terminal; a new run can leave out `--tui`, or set `tui` to false
+    --- exit code 78
+    ");
+    assert_eq!(environment.log().len(), log);
+}
+
 // shows: RUN-18
 #[test]
 fn a_hangup_that_was_ignored_before_stays_ignored() {
