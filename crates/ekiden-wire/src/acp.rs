@@ -32,7 +32,7 @@ use crate::trace::keep;
 use crate::usage::Usage;
 use crate::{excerpt, json, limits};
 
-use able::{Able, Choice, Joining, LOAD};
+use able::{Able, Choice, LOAD};
 use call::OpenCall;
 use dialect::{Sent, Way};
 
@@ -189,17 +189,6 @@ impl Acp {
         }
     }
 
-    /// The agent does not accept messages this way after all: the turn is ended for them.
-    fn not_joined(&mut self) {
-        self.able.joining = Joining::Cancel;
-        if let Some(sent) = &mut self.sent
-            && matches!(sent.way, Way::Steers | Way::Joins)
-        {
-            sent.way = Way::Waits;
-        }
-        self.make_way();
-    }
-
     /// The running turn is over once all its prompts are answered.
     fn turn_ended(&mut self, told: &Value) {
         self.flush_words();
@@ -305,40 +294,6 @@ impl Acp {
             self.out.delivered(sent.uuid);
         }
         self.has_results = true;
-    }
-
-    /// Sends the message that waited for the end of the turn.
-    fn send_waiting(&mut self) -> bool {
-        let Some(sent) = self.sent.as_mut().filter(|sent| sent.is_unsent()) else {
-            return false;
-        };
-        sent.way = Way::Opens;
-        let text = std::mem::take(&mut sent.text);
-        self.calls.clear();
-        self.prompt(&[text]);
-        true
-    }
-
-    /// Ends the turn for the waiting message, as soon as no call is running.
-    fn make_way(&mut self) {
-        let busy = self
-            .calls
-            .iter()
-            .any(|call| call.is_shown && !call.is_over());
-        if let Some(sent) = self.sent.as_mut()
-            && sent.way == Way::Waits
-            && !busy
-        {
-            sent.way = Way::Cancels;
-            let params = json!({"sessionId": self.session});
-            self.out.notify("session/cancel", &params);
-        }
-    }
-
-    fn delivered(&mut self) {
-        if let Some(sent) = self.sent.take_if(|sent| !sent.is_unsent()) {
-            self.out.delivered(sent.uuid);
-        }
     }
 
     fn update(&mut self, update: &Value) {

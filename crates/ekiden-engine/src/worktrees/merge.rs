@@ -22,6 +22,7 @@ use super::trees::Branch;
 use super::{StageJob, Worktrees};
 use crate::git::branch::{elsewhere, full_name};
 
+use super::merged::{merged, seen};
 use crate::git::commit::{
     REFUSES_MESSAGE, commit_all, find_effect, refusal, refuses_message, return_to, trailer,
 };
@@ -447,66 +448,5 @@ impl<'a> StageMerge<'a> {
         let stage = &self.job.stage;
         let text = format!("ekiden: {} {}", stage.id, stage.task_name);
         self.trees.subject_of(&one_line(&text, SUBJECT_CHARS_MAX))
-    }
-}
-
-/// A merge that changed these files, which are named from the repository's root; `prefix` is the work dir there.
-pub fn merged(
-    commit: String,
-    changed: &[String],
-    prefix: &Path,
-    declared: &[String],
-) -> Result<Merge, String> {
-    let files = seen(changed, prefix);
-    // A stage that declares no outputs has nothing to comply with.
-    let undeclared = match declared.is_empty() {
-        true => Vec::new(),
-        false => globs::undeclared(&files, declared)?,
-    };
-    Ok(Merge::Done {
-        commit,
-        files,
-        undeclared,
-    })
-}
-
-/// Files as a stage's agent sees them, from its work dir.
-fn seen(files: &[String], prefix: &Path) -> Vec<String> {
-    let up: PathBuf = prefix.components().map(|_| "..").collect();
-    let seen = |file: &String| {
-        let file = Path::new(file);
-        let within = file.strip_prefix(prefix).map(Path::to_owned);
-        let path = within.unwrap_or_else(|_| up.join(file));
-        path.to_string_lossy().into_owned()
-    };
-    files.iter().map(seen).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A fleet's follower has the commit only, and fills in the rest.
-    // shows: PLN-15, FLT-01
-    #[test]
-    fn a_merge_names_files_from_the_work_dir_and_those_that_were_not_declared() {
-        let [changed, declared] = [
-            ["sub ü/näme.txt", "sub ü/d/q\"uote", "top.txt"],
-            ["näme.txt", "other", "src/"],
-        ]
-        .map(|names| names.map(str::to_owned));
-        let done = |declared: &[String]| {
-            let done = merged("c".to_owned(), &changed, Path::new("sub ü"), declared);
-            match done.unwrap() {
-                Merge::Done {
-                    files, undeclared, ..
-                } => (files, undeclared),
-                other => panic!("{other:?}"),
-            }
-        };
-        let (files, undeclared) = done(&declared);
-        assert_eq!(files, ["näme.txt", "d/q\"uote", "../top.txt"]);
-        assert_eq!(undeclared, ["d/q\"uote", "../top.txt"]);
-        assert!(done(&[]).1.is_empty());
     }
 }

@@ -22,6 +22,7 @@ pub mod check;
 mod context;
 pub(crate) mod deliver;
 mod merge;
+mod merged;
 mod setup;
 mod trees;
 
@@ -38,7 +39,7 @@ use ekiden_core::text::in_full;
 use ekiden_store::disk::Disk;
 use tokio::sync::Mutex;
 
-pub use self::merge::merged;
+pub use self::merged::merged;
 use crate::git::{CEILING, Cancelled, Git, GitError, never};
 use crate::paths::RunPaths;
 

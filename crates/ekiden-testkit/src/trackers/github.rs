@@ -353,6 +353,14 @@ fn fnv(bytes: &[u8]) -> u64 {
 }
 
 impl FakeGitHub {
+    fn user(&self) -> Answered {
+        let refused = json!({ "message": "Resource not accessible by integration" });
+        match self.is_installation {
+            true => Answered::json(403, &refused),
+            false => Answered::json(200, &json!({ "login": "mia" })),
+        }
+    }
+
     fn answer(&mut self, asked: &Asked) -> Answered {
         let token = asked.header("authorization").unwrap_or_default().to_owned();
         if self
@@ -364,13 +372,7 @@ impl FakeGitHub {
         }
         let path = asked.path.split('?').next().unwrap_or_default();
         if path == "/user" {
-            return match self.is_installation {
-                true => Answered::json(
-                    403,
-                    &json!({ "message": "Resource not accessible by integration" }),
-                ),
-                false => Answered::json(200, &json!({ "login": "mia" })),
-            };
+            return self.user();
         }
         let Some(rest) = path.strip_prefix(&format!("/repos/{}", self.repo)) else {
             return not_found();

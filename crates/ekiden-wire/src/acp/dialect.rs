@@ -146,6 +146,51 @@ impl Dialect for Acp {
 }
 
 impl Acp {
+    /// The agent does not accept messages this way after all: the turn is ended for them.
+    pub(super) fn not_joined(&mut self) {
+        self.able.joining = Joining::Cancel;
+        if let Some(sent) = &mut self.sent
+            && matches!(sent.way, Way::Steers | Way::Joins)
+        {
+            sent.way = Way::Waits;
+        }
+        self.make_way();
+    }
+
+    /// Sends the message that waited for the end of the turn.
+    pub(super) fn send_waiting(&mut self) -> bool {
+        let Some(sent) = self.sent.as_mut().filter(|sent| sent.is_unsent()) else {
+            return false;
+        };
+        sent.way = Way::Opens;
+        let text = std::mem::take(&mut sent.text);
+        self.calls.clear();
+        self.prompt(&[text]);
+        true
+    }
+
+    /// Ends the turn for the waiting message, as soon as no call is running.
+    pub(super) fn make_way(&mut self) {
+        let busy = self
+            .calls
+            .iter()
+            .any(|call| call.is_shown && !call.is_over());
+        if let Some(sent) = self.sent.as_mut()
+            && sent.way == Way::Waits
+            && !busy
+        {
+            sent.way = Way::Cancels;
+            let params = json!({"sessionId": self.session});
+            self.out.notify("session/cancel", &params);
+        }
+    }
+
+    pub(super) fn delivered(&mut self) {
+        if let Some(sent) = self.sent.take_if(|sent| !sent.is_unsent()) {
+            self.out.delivered(sent.uuid);
+        }
+    }
+
     /// A request for permission becomes a question to the guard for each path that it names.
     pub(super) fn permission(&mut self, id: &Value, params: &Value) {
         let told = &params["toolCall"];

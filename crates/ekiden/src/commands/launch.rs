@@ -1,12 +1,10 @@
 //! What the commands that start or continue a run share.
 
-use std::collections::BTreeSet;
+use std::io::{self, IsTerminal as _};
 use std::ops::ControlFlow;
 
 use ekiden_agent::background::{self, Background, Begun, Detach};
 use ekiden_core::agent::{AgentKind, AgentSpec, Interface};
-use ekiden_core::bounds::{Bounds, BoundsChange};
-use ekiden_core::budget::Budget;
 use ekiden_core::event::{Continued, RunResumed};
 use ekiden_core::ids::RunId;
 use ekiden_core::manifest::Manifest;
@@ -20,7 +18,7 @@ use ekiden_engine::runner::{self, Unfinished};
 use ekiden_engine::{history, workspace::Workspace};
 
 use super::fleet::{self, Placement};
-use super::{Invocation, attach, guide, refuse_plan, repository, run, run_ids};
+use super::{Invocation, attach, guide, refuse_plan, repository, run_ids, unheld};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::memory;
@@ -34,8 +32,8 @@ use crate::output::shown_work_dir::ShownWorkDir;
 use crate::output::view_thread::Leave;
 use crate::past;
 use crate::plan::read;
-use crate::settings::given::{Given, Origin};
-use crate::settings::{agents, table};
+use crate::settings::agents;
+use crate::settings::chosen::WITHOUT_INTERFACE;
 use crate::tracker::Feed;
 
 pub(super) fn header(workspace: &Workspace, manifest: Manifest, settings: Settings) -> RunStarted {
@@ -66,6 +64,29 @@ pub(super) fn header(workspace: &Workspace, manifest: Manifest, settings: Settin
 pub fn new_id() -> RunId {
     let (bits, _, _, _) = uuid::Uuid::new_v4().as_fields();
     RunId::from_bits(bits)
+}
+
+/// Only Claude Code has an interface that hooks can lead, and it needs the whole terminal.
+pub(super) fn check_terminal(agent: &AgentSpec, json: bool) -> Result<(), Failure> {
+    let has_terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
+    let (what, hint) = match agent.interface {
+        Interface::Terminal if agent.kind != AgentKind::Claude => {
+            let kind = agent.kind.name();
+            let text = format!("cannot start a session: agents of kind `{kind}` have no interface");
+            return Err(Failure::new(Exit::Settings, text).hint(WITHOUT_INTERFACE));
+        }
+        Interface::Terminal if json => (
+            "and print JSON lines",
+            "leave out `--json`; or leave out `--tui`, or set `tui` to false",
+        ),
+        Interface::Terminal if !has_terminal => (
+            "without a terminal",
+            "give the command on a terminal; a new run can leave out `--tui`, or set `tui` to false",
+        ),
+        Interface::Terminal | Interface::Headless => return Ok(()),
+    };
+    let text = format!("cannot show the agent's interface {what}");
+    Err(Failure::new(Exit::Settings, text).hint(hint))
 }
 
 /// Refuses what needs a person: nobody sits at a run in the background.
@@ -168,7 +189,7 @@ pub(super) fn begin(
     past::expect(&mut header, workspace, &past);
     let mut warnings = past::warnings(&header, &past);
     let bounds = &header.settings.bounds;
-    warnings.extend(unheld(&invocation.given, &header, bounds));
+    warnings.extend(unheld::of(&invocation.given, &header, bounds));
     header.in_session = invocation.environment.is_inside_a_session();
     header.issue = issue;
     let workspace = &mut workspace.clone();
@@ -193,48 +214,6 @@ pub(super) fn begin(
     let driving = invocation.driving()?;
     let outcome = watched.drive(|live| runner::start(workspace, header, unfinished, driving, live));
     Ok(Exit::of(&outcome?))
-}
-
-/// The same for each limit that a command changes.
-pub(super) fn warn_unheld(given: &Given, run: &Run, change: &BoundsChange, output: &mut Output) {
-    let mut bounds = Bounds::default();
-    bounds.change(change);
-    let warnings = unheld(given, run.header(), &bounds);
-    warnings.iter().for_each(|warning| output.warn(warning));
-}
-
-/// What ekiden cannot enforce on the agents of a run.
-fn unheld(given: &Given, header: &RunStarted, bounds: &Bounds) -> BTreeSet<String> {
-    let of = |agent| held_to_nothing(given, agent, bounds);
-    header.agents().flat_map(of).collect()
-}
-
-/// What the user wants, but ekiden cannot enforce on a program that reports little or nothing.
-fn held_to_nothing(given: &Given, agent: &AgentSpec, bounds: &Bounds) -> Vec<String> {
-    let of_agent = bounds.agents.get(&agent.name).copied();
-    let budgets = [bounds.run, bounds.session, of_agent.unwrap_or_default()];
-    if agent.interface == Interface::Terminal {
-        let is_limited = bounds.turns_max.is_some() || budgets.iter().any(|of| of.tokens.is_some());
-        let text = "with `--tui` the agent reports neither tokens nor turns, so no limit of them ends its work; `--session-timeout` and budgets in dollars do";
-        return Vec::from_iter(is_limited.then(|| text.to_owned()));
-    }
-    if agent.kind != AgentKind::Exec {
-        return Vec::new();
-    }
-    let name = one_line(&agent.name);
-    let mut told = Vec::new();
-    if bounds.turns_max.is_some() || budgets != [Budget::default(); 3] {
-        told.push(format!(
-            "`{name}` reports neither cost, tokens nor turns, so no limit of them ends its work; `-m` and `--session-timeout` do"
-        ));
-    }
-    let rules = [&table::PERMISSION_MODE.row, &table::ALLOWED_TOOL.row];
-    if rules.iter().any(|row| given.origin(row) == Origin::Flag) {
-        told.push(format!(
-            "`{name}` asks nobody, so `--permission-mode` and `--allowed-tool` change nothing"
-        ));
-    }
-    told
 }
 
 /// Gives a plan to a fleet, and shows it until it ends, or leaves it alone. `set_aside` and `detach` as for [`begin`].
@@ -325,7 +304,7 @@ pub(super) fn continue_with(
         is_of_run,
     )?;
     let change = &asked.with.limits().bounds;
-    warn_unheld(&invocation.given, &summary.run, change, output);
+    unheld::warn(&invocation.given, &summary.run, change, output);
     let mut program = fleet::go_on(workspace, &summary.run, &asked)?;
     if let Some(program) = program.take_if(|_| asked.detach) {
         return program.become_it();
@@ -333,7 +312,7 @@ pub(super) fn continue_with(
     let interface = summary.run.header().settings.agent.interface;
     match asked.detach {
         true => check_detached(interface, asked.with.limits().guided == Some(true))?,
-        false => run::check_terminal(&summary.run.header().settings.agent, invocation.json()?)?,
+        false => check_terminal(&summary.run.header().settings.agent, invocation.json()?)?,
     }
     let how = (asked.detach, interface, program.is_none());
     let mut watched = match Watched::begin(invocation, workspace, &run, how, output)? {
@@ -459,25 +438,7 @@ impl<'a, 'o> Watched<'a, 'o> {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
-    use crate::settings::chosen;
-
-    // shows: REL-22, AGT-02
-    #[test]
-    fn limits_that_the_agents_own_interface_cannot_be_held_to_are_told() {
-        let told = |limit: (&'static str, &str)| {
-            let given = chosen::tests::given(&[("tui", "true"), limit], &[]);
-            let settings = chosen::settings(&given, Path::new("/p")).unwrap();
-            held_to_nothing(&given, &settings.agent, &settings.bounds)
-        };
-        for limit in ["run_tokens", "session_tokens", "max_turns"] {
-            let told = told((limit, "9000"));
-            assert!(told[0].contains("neither tokens nor turns"), "{told:?}");
-        }
-        assert_eq!(told(("run_budget", "5")), [""; 0]);
-    }
 
     #[test]
     fn two_runs_have_two_ids() {

@@ -7,7 +7,7 @@ use ekiden_engine::log_check::ChangedLog;
 
 use super::launch::{Continuing, With};
 use super::task::Task;
-use super::{Invocation, going_back, guide, launch, run};
+use super::{Invocation, going_back, guide, launch};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -76,7 +76,7 @@ pub fn resume(args: &ResumeArgs, output: &mut Output) -> Result<Exit, Failure> {
         let settings = &header.settings;
         match args.detach {
             true => launch::check_detached(settings.agent.interface, settings.guided)?,
-            false => run::check_terminal(&settings.agent, invocation.json()?)?,
+            false => launch::check_terminal(&settings.agent, invocation.json()?)?,
         }
         if header.settings.guided {
             guide::check(&invocation, header.settings.agent.interface)?;

@@ -1,11 +1,10 @@
 //! `ekiden run`: runs a task as a relay of fresh sessions.
 
-use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use ekiden_agent::child::find_on_path;
-use ekiden_core::agent::{AgentKind, AgentSpec, Interface, Permissions};
+use ekiden_core::agent::{AgentKind, AgentSpec, Permissions};
 use ekiden_core::ids::{SessionNumber, StageId};
 use ekiden_core::manifest::{Manifest, Part, Stage};
 use ekiden_core::settings::{RunStarted, Settings};
@@ -27,7 +26,6 @@ use crate::failure::Failure;
 use crate::guard::{Compaction, WINDOW_UNKNOWN};
 use crate::output::{Output, phrase};
 use crate::settings::approval::{Approvals, WITHDRAW};
-use crate::settings::chosen::WITHOUT_INTERFACE;
 use crate::settings::file;
 use crate::settings::flags::{Starting, Typed};
 use crate::settings::given::Flags;
@@ -143,7 +141,7 @@ pub(super) fn go(
         launch::check_detached(settings.agent.interface, settings.guided)?;
     }
     check_agents(header.settings.agents(), invocation, &workspace.dir)?;
-    check_terminal(&header.settings.agent, invocation.json()?)?;
+    launch::check_terminal(&header.settings.agent, invocation.json()?)?;
     if header.settings.guided {
         guide::check(invocation, header.settings.agent.interface)?;
     }
@@ -379,32 +377,11 @@ pub(super) fn find_agent(agent: &AgentSpec) -> Result<Option<PathBuf>, (String, 
     Err((format!("`{program}` {place}"), remedy))
 }
 
-/// Only Claude Code has an interface that hooks can lead, and it needs the whole terminal.
-pub(super) fn check_terminal(agent: &AgentSpec, json: bool) -> Result<(), Failure> {
-    let has_terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
-    let (what, hint) = match agent.interface {
-        Interface::Terminal if agent.kind != AgentKind::Claude => {
-            let kind = agent.kind.name();
-            let text = format!("cannot start a session: agents of kind `{kind}` have no interface");
-            return Err(Failure::new(Exit::Settings, text).hint(WITHOUT_INTERFACE));
-        }
-        Interface::Terminal if json => (
-            "and print JSON lines",
-            "leave out `--json`; or leave out `--tui`, or set `tui` to false",
-        ),
-        Interface::Terminal if !has_terminal => (
-            "without a terminal",
-            "give the command on a terminal; a new run can leave out `--tui`, or set `tui` to false",
-        ),
-        Interface::Terminal | Interface::Headless => return Ok(()),
-    };
-    let text = format!("cannot show the agent's interface {what}");
-    Err(Failure::new(Exit::Settings, text).hint(hint))
-}
-
 #[cfg(test)]
 mod tests {
     use ekiden_core::agent::Permissions;
+
+    use ekiden_core::agent::Interface;
 
     use super::*;
 
@@ -430,7 +407,11 @@ mod tests {
         expect_test::expect![[r"
             error: cannot start a session: agents of kind `exec` have no interface
             hint: leave out `--tui`, or set `tui` to false"]]
-        .assert_eq(&check_terminal(&agent, false).unwrap_err().to_string());
+        .assert_eq(
+            &launch::check_terminal(&agent, false)
+                .unwrap_err()
+                .to_string(),
+        );
     }
 
     // shows: RUN-07
