@@ -23,6 +23,8 @@ pub struct Keeping<'a> {
     pub left: &'a Path,
     /// Handoffs whose texts are durable in the log.
     pub recorded: &'a [&'a HandoffFiles],
+    /// An earlier attempt at the same session left it. Its knowledge stays: the next one may find nothing new to learn.
+    pub is_same_session: bool,
 }
 
 /// Reads the three files, at most [`HANDOFF_FILE_BYTES_MAX`] bytes of each. A link, directory or pipe in place of
@@ -61,6 +63,9 @@ pub fn take_handoff(disk: &dyn Disk, dir: &Path, keeping: Keeping<'_>) -> DiskRe
                 kind: Kind::File,
                 len,
             }) if len <= HANDOFF_FILE_BYTES_MAX as u64 => {
+                if keeping.is_same_session && file == HandoffFile::Knowledge {
+                    continue;
+                }
                 match take_file(disk, &path, len, file, keeping) {
                     // Nobody can copy an unreadable file.
                     Err(error) if error.is_not_permitted() => move_out(disk, &path, keeping.left)?,

@@ -138,7 +138,7 @@ impl RunFiles {
         session.dir().join(name)
     }
 
-    /// Empties the handoff directory. Files that are safe nowhere else are copied to the session that left them, or to
+    /// Empties the handoff directory, but leaves what an earlier attempt at the session learned. Files that are safe nowhere else are copied to the session that left them, or to
     /// the relay's directory if none of its sessions did.
     fn empty_handoff(
         &mut self,
@@ -170,6 +170,7 @@ impl RunFiles {
             sessions: &sessions,
             left: &left,
             recorded: &recorded,
+            is_same_session: !is_first,
         };
         take_handoff(&*self.disk, &published.handoff(), keeping)
     }

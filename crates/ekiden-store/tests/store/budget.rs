@@ -92,6 +92,7 @@ fn a_session_starts_with_one_sync_and_is_told_its_task_after_five() {
         left: &first.left(),
         sessions: std::slice::from_ref(&first),
         recorded: &[&recorded],
+        is_same_session: false,
     };
     take_handoff(&*disk, &published.handoff(), keeping).unwrap();
     assert_eq!(disk.list(&published.handoff()).unwrap(), [""; 0]);

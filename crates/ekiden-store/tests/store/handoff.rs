@@ -46,8 +46,32 @@ fn take_recorded(disk: &SimDisk, recorded: &[&HandoffFiles]) -> DiskResult<()> {
         sessions: &[session()],
         left: &session().left(),
         recorded,
+        is_same_session: false,
     };
     take_handoff(disk, Path::new(DIR), keeping)
+}
+
+/// The next attempt may have nothing more to learn, and then leaves no knowledge.
+// shows: REL-36, DUR-01
+#[test]
+fn what_an_earlier_attempt_at_the_session_learned_stays() {
+    let again = |disk: &SimDisk| {
+        let keeping = Keeping {
+            sessions: &[session()],
+            left: &session().left(),
+            recorded: &[],
+            is_same_session: true,
+        };
+        take_handoff(disk, Path::new(DIR), keeping).unwrap();
+    };
+    let disk = with(&[("PROGRESS.md", b"half"), ("KNOWLEDGE.md", b"- a fact")]);
+    again(&disk);
+    assert_eq!(disk.list(Path::new(DIR)).unwrap(), ["KNOWLEDGE.md"]);
+    assert_eq!(left(&disk), ["PROGRESS.md"]);
+    // What the agent could not overwrite does not.
+    let disk = with(&[("KNOWLEDGE.md", &huge())]);
+    again(&disk);
+    assert_eq!(disk.list(Path::new(DIR)).unwrap(), [""; 0]);
 }
 
 /// What is kept of the session that left it.

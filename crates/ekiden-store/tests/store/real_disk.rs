@@ -24,6 +24,7 @@ fn a_large_file_of_a_handoff_is_moved_not_copied() {
     let left = place.path().join("left");
     let keeping = Keeping {
         recorded: &[],
+        is_same_session: false,
         sessions: &[],
         left: &left,
     };

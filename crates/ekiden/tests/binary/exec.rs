@@ -266,6 +266,23 @@ fn knowledge_in_the_published_place_is_reported_and_not_merged() {
     );
 }
 
+/// The second attempt begins anew, and learns nothing.
+// shows: REL-36, DUR-01
+#[test]
+fn what_a_killed_attempt_learned_is_kept() {
+    let environment = Environment::new();
+    let script = format!(
+        "to=$EKIDEN_HANDOFF; status=IN_PROGRESS\nif [ ! -e tried ]; then touch tried{FACT}kill -9 $$; fi\n{WRITE}"
+    );
+    let said = told(&environment, &script, &["-m", "1"]);
+    assert!(said.contains("attempt 2"), "{said}");
+    let knowledge = environment.read(".ekiden/KNOWLEDGE.md");
+    assert!(
+        knowledge.contains("- Files are written by cat; IN_PROGRESS."),
+        "{knowledge}\n{said}"
+    );
+}
+
 // shows: REL-05, REL-06, REL-28
 #[test]
 fn a_script_that_leaves_no_handoff_is_rescued() {
