@@ -125,6 +125,7 @@ impl Plan {
             if node.take == Take::Assume && was == StageState::Merging {
                 self.confirmed();
             }
+            let lasts = !self.waits_for_answer(at);
             let dependants = std::mem::take(&mut self.nodes[at].dependants);
             for &(dependant, optional) in &dependants {
                 let node = &mut self.nodes[dependant];
@@ -132,7 +133,7 @@ impl Plan {
                     continue;
                 }
                 let is_skipped = node.take == Take::Skip;
-                if passes || optional || is_skipped {
+                if passes || (optional && lasts) || is_skipped {
                     node.needs_left -= 1;
                     match node.needs_left {
                         0 if is_skipped => ends.push((dependant, StageEnd::LeftOut { with: None })),
@@ -151,8 +152,10 @@ impl Plan {
     /// How a waiting stage ends because a stage that it needs is over and not done; none if there is no such stage.
     pub(super) fn end_by_need(&self, at: usize) -> Option<StageEnd> {
         let node = &self.nodes[at];
-        let required = node.needs.iter().filter(|(_, optional)| !optional);
-        let mut required = required.map(|(need, _)| &self.nodes[*need]);
+        let mut required = node.needs.iter().filter_map(|(need, optional)| {
+            let is_required = !optional || self.waits_for_answer(*need);
+            is_required.then(|| &self.nodes[*need])
+        });
         let need = required.find(|need| need.is_over() && !need.is_done())?;
         let is_left_out = matches!(need.now.state, StageState::Over(StageEnd::LeftOut { .. }));
         let by = need.id.clone();
@@ -160,6 +163,25 @@ impl Plan {
             true => StageEnd::LeftOut { with: Some(by) },
             false => StageEnd::Blocked { by },
         })
+    }
+
+    /// It ended with a question or is blocked by a stage that did, and goes on with the answer.
+    pub(super) fn waits_for_answer(&self, at: usize) -> bool {
+        match &self.nodes[at].now.state {
+            StageState::Over(StageEnd::Failed(outcome)) => outcome.asks(),
+            StageState::Over(StageEnd::Blocked { by }) => {
+                self.place(by).is_some_and(|by| self.waits_for_answer(by))
+            }
+            StageState::Waiting
+            | StageState::Ready
+            | StageState::Preparing
+            | StageState::Working
+            | StageState::Merging
+            | StageState::Interrupted(_)
+            | StageState::Over(StageEnd::Done | StageEnd::Skipped(_) | StageEnd::LeftOut { .. }) => {
+                false
+            }
+        }
     }
 
     /// One more stage is now known to have been done before, or not. Nothing begins if one was not.

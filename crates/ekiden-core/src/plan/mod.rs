@@ -14,8 +14,8 @@
 //! stage costs time in proportion to its edges, however large the plan is.
 //!
 //! Invariants:
-//! - a stage starts only when each stage that it needs is done, or over if the edge is optional, and every stage that
-//!   was done before, and needs no stage that runs, is known to be done;
+//! - a stage starts only when each stage that it needs is done, or over for good if the edge is optional (a question
+//!   may still be answered), and every stage that was done before, and needs no stage that runs, is known to be done;
 //! - at most `jobs` stages hold a slot; at most one merge is in progress;
 //! - after a halt no stage begins, and stages that are over stay over until a resume, unless their question is
 //!   answered. What is done is still merged, unless a person stops the run.

@@ -137,9 +137,9 @@ impl Plan {
                 continue;
             }
             let is_skipped = self.nodes[at].take == Take::Skip;
-            let settled = |(need, optional): &(usize, bool)| {
-                let need = &self.nodes[*need];
-                need.is_done() || need.is_over() && (*optional || is_skipped)
+            let settled = |(at, optional): &(usize, bool)| {
+                let (need, lasts) = (&self.nodes[*at], !self.waits_for_answer(*at));
+                need.is_done() || need.is_over() && (*optional && lasts || is_skipped)
             };
             let left = self.nodes[at]
                 .needs

@@ -312,6 +312,52 @@ fn a_ready_stage_waits_again_for_an_optional_need_that_continues() {
     );
 }
 
+/// Otherwise it would work beside what the answer begins, without its result.
+// shows: PLN-05, PLN-13
+#[test]
+fn an_optional_need_that_asks_is_waited_for() {
+    check(
+        2,
+        "A:\nB: A?\nC: A\nD: C?",
+        "A+ A? A= A. Am",
+        expect![[r#"
+        begin: prepare A
+        A+: start A
+        A?: end failed A, 3 blocked
+        A=: start A
+        A.: merge A
+        Am: prepare C, prepare B
+    "#]],
+    );
+    check(
+        2,
+        "A:\nB: A?\nX:",
+        "A+ X+ A? A^ A. Am X. Xm",
+        expect![[r#"
+        begin: prepare A, prepare X
+        A+: start A
+        X+: start X
+        A?:
+        A^: start A
+        A.: merge A
+        Am: prepare B
+        X.: merge X
+        Xm:
+    "#]],
+    );
+    // The plan does without it.
+    check(
+        2,
+        "A: fail=skip\nB: A?",
+        "A+ A?",
+        expect![[r#"
+        begin: prepare A
+        A+: start A
+        A?: prepare B
+    "#]],
+    );
+}
+
 // shows: PLN-13
 #[test]
 fn what_needs_a_skipped_stage_goes_on_only_if_the_edge_is_optional() {
