@@ -7,7 +7,9 @@ use ekiden_core::agent::{AgentKind, AgentSpec};
 use ekiden_core::budget::{Budget, Spend};
 use ekiden_core::effect::Effect;
 use ekiden_core::ends::{EndCause, LimitKind};
-use ekiden_core::event::{CheckOutcome, Commit, Delivery, Event, RunResumed, WorktreeEvent};
+use ekiden_core::event::{
+    CheckOutcome, Commit, Delivery, Event, RelayEvent, RunResumed, WorktreeEvent,
+};
 use ekiden_core::event::{Merge, PreparedWorktree};
 use ekiden_core::guard::Level;
 use ekiden_core::handoff::{FileText, HandoffFiles, OpenItems};
@@ -640,6 +642,33 @@ fn a_run_that_goes_on_has_one_report() {
             .any(|effect| matches!(effect, Effect::EndRun { .. }))
     );
     assert_eq!(run.timeline().stages[0].id, StageId::only());
+}
+
+// shows: REL-27
+#[test]
+fn the_session_and_the_wait_in_which_ekiden_was_killed_count() {
+    let resumed = || Event::RunResumed(RunResumed::default());
+    let mut run = Scenario::relay(None);
+    run.survey(&[], &[]).pass(40).window(1, 1);
+    run.pass(36_000).event(resumed());
+    run.ended(attempt(1, 1), EndCause::EngineLost, nothing());
+    assert_eq!(run.timeline().worked, Millis::from_secs(846));
+    let limit = EndCause::RateLimited {
+        resets_at: Some(run.now + Millis::from_secs(100 + 846)),
+        kind: LimitKind::FiveHour,
+    };
+    run.ends(attempt(1, 2), limit, nothing());
+    run.pass(60).event(resumed());
+    let timeline = run.timeline();
+    let [worked, waited] = [timeline.worked, timeline.waited].map(|length| length.as_secs());
+    assert_eq!((worked, waited), (2 * 846 + 60, 60));
+    run.pass(36_000)
+        .event(resumed())
+        .relay_event(RelayEvent::Woke);
+    let timeline = run.timeline();
+    let over = timeline.waits[0].over.unwrap();
+    assert_eq!(timeline.waited, over.since(timeline.waits[0].from));
+    assert_eq!(timeline.waited.as_secs(), 130);
 }
 
 // shows: REL-27

@@ -100,6 +100,9 @@ impl Timeline {
 
     fn attempt_ended(&mut self, place: usize, relay: &Relay, id: AttemptId, ended: &AttemptEnded) {
         let number = id.session.get();
+        if let Some(began) = self.attempt(place, id).map(|attempt| attempt.began) {
+            self.count_unseen(began, began + ended.counters.duration);
+        }
         self.learn(place, number, relay);
         let end = AttemptEnd::of(relay, id.session, ended);
         if end.left == Left::Nothing && ended.cause == EndCause::EngineLost {

@@ -17,6 +17,7 @@ use ekiden_core::run::Run;
 use ekiden_core::settings::LimitsChanged;
 use ekiden_core::steering::{Steering, StopRequest};
 use ekiden_core::text::short;
+use ekiden_core::time::Timestamp;
 
 use super::problem::{of_commit, of_merge, of_warning};
 use super::{
@@ -98,8 +99,18 @@ impl Timeline {
             | Event::Steered(_)
             | Event::Elsewhere { .. } => false,
         };
-        if !is_idle && self.ended.is_none() {
-            let passed = record.time.since(self.worked_until).0;
+        if self.ended.is_none() {
+            let mut until = record.time;
+            if is_idle {
+                // If ekiden was killed, a wait went on without it.
+                let open = self.waits.iter().filter(|wait| wait.over.is_none());
+                let awaited = open.map(|wait| wait.until).max();
+                let awaited = awaited.filter(|_| self.waits_now);
+                until = until.min(awaited.unwrap_or(self.worked_until));
+                let is_resumed = matches!(record.event, Event::RunResumed(_));
+                self.killed = is_resumed.then_some(self.worked_until);
+            }
+            let passed = until.since(self.worked_until).0;
             self.worked.0 += passed;
             if self.waits_now {
                 self.waited.0 += passed;
@@ -110,6 +121,14 @@ impl Timeline {
             |relay: &Relay| matches!(relay.phase, Phase::Waiting { .. } | Phase::Paused { .. });
         let mut live = run.live().map(|(_, relay)| waits(relay)).peekable();
         self.waits_now = live.peek().is_some() && live.all(|waits| waits);
+    }
+
+    /// An attempt is over. If ekiden was killed meanwhile, the attempt worked on after the last record.
+    pub(super) fn count_unseen(&mut self, began: Timestamp, until: Timestamp) {
+        if let Some(killed) = self.killed.filter(|killed| began <= *killed) {
+            self.worked.0 += until.since(killed).0;
+            self.killed = Some(killed.max(until));
+        }
     }
 
     fn of_event(&mut self, event: &Event, run: &Run) {
@@ -324,7 +343,8 @@ impl Timeline {
         } = &relay.phase
         else {
             if let Some(wait) = open {
-                wait.over = Some(at);
+                // ekiden may have come back long after it.
+                wait.over = Some(at.min(wait.until));
             }
             return;
         };

@@ -76,6 +76,8 @@ pub struct Timeline {
     waits_now: bool,
     /// Until when both are counted.
     worked_until: Timestamp,
+    /// The last record before ekiden was killed, or until when an attempt worked on that it had to leave.
+    killed: Option<Timestamp>,
     pub standing: Standing,
     /// The place of each stage, by its id.
     index: BTreeMap<StageId, usize>,
@@ -269,6 +271,7 @@ impl Timeline {
             waited: Millis(0),
             waits_now: false,
             worked_until: at,
+            killed: None,
             standing: Standing::default(),
             index,
             before: BTreeMap::new(),
