@@ -310,6 +310,7 @@ impl Run {
         if !self.outcome().is_some_and(Outcome::is_complete) || self.header.is_plan() {
             return Vec::new();
         }
+        self.take_limits(&continued.limits);
         self.outages.forgive(true);
         self.paused = false;
         self.plan.go_on();

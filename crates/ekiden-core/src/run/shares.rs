@@ -11,6 +11,7 @@ use crate::ids::StageId;
 use crate::limits;
 use crate::outcome::WaitCause;
 use crate::relay::{Relay, SharedLimits, Totals};
+use crate::settings::Settings;
 use crate::time::Timestamp;
 
 impl Run {
@@ -52,6 +53,11 @@ impl Run {
         let budgets = self.settings.bounds.agents.iter();
         let own = budgets.filter(|(agent, _)| self.header.has_agent(agent));
         own.map(of).collect()
+    }
+
+    /// The settings as they stand: a person may have changed them since it began.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
     }
 
     pub fn prices(&self) -> Prices {

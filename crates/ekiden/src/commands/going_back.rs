@@ -3,7 +3,7 @@
 use ekiden_core::ids::SessionNumber;
 use ekiden_core::manifest::Manifest;
 use ekiden_core::renewal::{NewTask, StartingPoint};
-use ekiden_core::settings::{LimitsChanged, Place, RunStarted};
+use ekiden_core::settings::{LimitsChanged, Place, RunStarted, Settings};
 use ekiden_engine::log_check::ChangedLog;
 use ekiden_engine::workspace::Workspace;
 use ekiden_engine::{history, log_check};
@@ -33,8 +33,8 @@ pub fn from(
     })
 }
 
-/// A new run that continues from a session of another run, with that run's settings and the task of that session,
-/// except for what is given here.
+/// A new run that continues from a session of another run, with that run's present settings and the task of that
+/// session, except for what is given here.
 pub fn header(
     invocation: &Invocation,
     workspace: &mut Workspace,
@@ -52,6 +52,12 @@ pub fn header(
     }
     refuse_plan(&summary.run, "go back to a session")?;
     let mut header = summary.run.header().clone();
+    header.prices = summary.run.prices();
+    // That the last claim counts without a review says nothing about others.
+    header.settings = Settings {
+        no_review: header.settings.no_review,
+        ..summary.run.settings().clone()
+    };
     let (given, budgets) = (&invocation.given, &limits.bounds.agents);
     agents::check_budgets(given, budgets, |name| header.has_agent(name))?;
     for stage in &mut header.manifest.stages {

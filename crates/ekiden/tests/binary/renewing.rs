@@ -284,9 +284,16 @@ fn going_back_to_before_follow_up_work_is_to_the_task_of_then() {
         .run(&["run", "task.md", REHEARSAL[0], REHEARSAL[1]])
         .expect(0);
     environment
-        .run(&["continue", "And then:\n\n- [ ] Summary\n"])
+        .run(&[
+            "continue",
+            "And then:\n\n- [ ] Summary\n",
+            "--run-tokens",
+            "9M",
+        ])
         .expect(0);
     let said = environment.run(&["resume", "-r", "1"]).expect(0);
+    let status = environment.told(&["status", "--json"]);
+    assert!(status.contains(r#""tokens":9000000"#), "{status}");
     assert!(
         said.stdout.contains("task.md · from session 1 of"),
         "{said}"
