@@ -23,6 +23,13 @@ pub struct Handoff {
     pub faults: Vec<Fault>,
 }
 
+impl Handoff {
+    /// Something in it could be read.
+    pub fn has_words(&self) -> bool {
+        !self.progress.is_empty() || !self.next_prompt.is_empty()
+    }
+}
+
 /// The handoff if it has no required fault, or else its usable parts. Copies of ekiden's own texts are
 /// removed, and very long lines are cut. No other line is dropped: where the next prompt leaves lines out, it says that
 /// the published file has them.

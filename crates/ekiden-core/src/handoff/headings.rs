@@ -233,6 +233,12 @@ pub fn said(text: &str, heading: &str) -> Option<String> {
     Some(said.trim().to_owned())
 }
 
+/// The first line of a section that says something; the fence of a code block does not.
+pub fn first_line(section: &str) -> Option<&str> {
+    let mut lines = section.lines().map(str::trim);
+    lines.find(|line| !line.is_empty() && !line.starts_with("```"))
+}
+
 pub(super) fn is_none(text: &str) -> bool {
     stands_for_none(&beginning(text))
 }

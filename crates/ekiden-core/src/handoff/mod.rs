@@ -30,7 +30,7 @@ pub use accept::{Handoff, accept};
 pub use fault::{Fault, FaultKind, Lack, Severity};
 pub use files::{FileText, HandoffFile, HandoffFiles, NotText};
 pub(crate) use headings::is_explanation;
-pub use headings::{Heading, Need, said};
+pub use headings::{Heading, Need, first_line, said};
 pub use inspection::{Inspection, inspect, inspect_after};
 pub use items::{OpenItems, item_key, open_items, vanished};
 pub use status::{

@@ -3,9 +3,10 @@
 use super::ObservationKind as Kind;
 use super::watched::checkpoint_title;
 use super::{Observation, Origin};
-use crate::event::{AttemptEnded, AttemptEvent, Commit, Event, RelayEvent, Survey, TaskOutcome};
+use crate::ends::EndCause;
+use crate::event::{AttemptEnded, AttemptEvent, Event, RelayEvent, Survey, TaskOutcome};
 use crate::guard::{Level, Window};
-use crate::handoff::{FileText, HandoffFile, Heading, said};
+use crate::handoff::{FileText, HandoffFile, Heading, first_line, said};
 use crate::ids::{AttemptId, StageId};
 use crate::knowledge::NewKnowledge;
 use crate::prompt::{FailedCommand, is_comment};
@@ -98,20 +99,14 @@ fn of_stage(
 fn of_task(from: &Origin, time: Timestamp, outcome: &TaskOutcome) -> Vec<Observation> {
     let made = match outcome {
         TaskOutcome::Verified { check } => {
-            let title = format!("Verification {check}");
+            let mut lines = check.tail.lines().rev().map(str::trim);
+            let last = lines.find(|line| !line.is_empty());
+            let last = last.map_or(String::new(), |line| format!(": {line}"));
+            let title = format!("Verification {check}{last}");
             Observation::new(from, time, Kind::Verification, &title, &check.tail)
         }
-        TaskOutcome::Committed {
-            commit: Commit::Made { id, files, .. },
-        } => {
-            let title = format!(
-                "Commit {} of {}",
-                &id[..id.len().min(10)],
-                files_of(*files as usize)
-            );
-            Observation::new(from, time, Kind::Commit, &title, id)
-        }
         TaskOutcome::Surveyed { survey: Ok(survey) } => of_survey(from, time, survey),
+        // The survey after it names what was committed.
         TaskOutcome::Committed { .. }
         | TaskOutcome::Surveyed { survey: Err(_) }
         | TaskOutcome::Published
@@ -155,7 +150,7 @@ fn of_end(
     let resume = under(Heading::ResumeAt);
     let mut all = Vec::new();
     if let Some(resume) = &resume {
-        let first = resume.lines().next().unwrap_or_default();
+        let first = first_line(resume).unwrap_or_default();
         let sections = [
             Heading::State,
             Heading::ResumeAt,
@@ -189,11 +184,15 @@ fn of_end(
     }
     let failed = ended.traces.failed.iter();
     all.extend(failed.filter_map(|failed| of_one(Kind::Failure, &failed.command, &how(failed))));
-    let counters = &ended.counters;
-    let title = format!("Session {number}: {}", ended.cause);
+    let (cause, counters) = (ended.cause.to_string(), &ended.counters);
     let words = ended.traces.last_words.as_deref().unwrap_or_default();
+    let done = under(Heading::Done);
+    let own_end = ended.cause == EndCause::Completed;
+    let what = done.as_deref().or(own_end.then_some(words));
+    let what = what.and_then(first_line).unwrap_or(&cause);
+    let title = format!("Session {number}: {}", bullet(what).unwrap_or(what));
     let body = format!(
-        "{}, {} tool calls, {} tokens of context\n{words}",
+        "{cause}; {}, {} tool calls, {} tokens of context\n{words}",
         counters.duration, counters.tool_calls, counters.usage_tokens
     );
     all.extend(of_one(Kind::Summary, &title, &body));

@@ -1,13 +1,19 @@
 use super::watched::{self, Checkpoint};
 use super::*;
-use crate::event::Event;
+use crate::ends::EndCause;
+use crate::event::{
+    AttemptEnded, AttemptEvent, Check, CheckOutcome, Commit, Counters, Event, RelayEvent,
+    TaskOutcome, Traces,
+};
 use crate::guard::checkpoint::CheckpointReason;
 use crate::guard::document::{Filled, TranscriptFacts};
-use crate::ids::MessageId;
+use crate::handoff::{FileText, HandoffFiles};
+use crate::ids::{AttemptId, EffectId, MessageId, SessionNumber, StageId};
 use crate::issue::Comment;
 use crate::prompt::{FailedCommand, comment_note};
 use crate::record::Record;
 use crate::steering::{Steered, Steering};
+use crate::time::Millis;
 
 const AT: Timestamp = Timestamp(1_000);
 
@@ -153,6 +159,87 @@ fn the_end_of_a_session_leaves_a_summary_and_what_failed() {
         watched::session_end(&from(), AT, &TranscriptFacts::default(), &Filled::default())
             .is_empty()
     );
+}
+
+// shows: MEM-13, MEM-004
+#[test]
+fn the_end_of_a_runs_session_says_what_it_did_and_a_check_what_fails() {
+    let told = |event: RelayEvent| {
+        let record = Record {
+            seq: 7,
+            time: AT,
+            logic: 1,
+            event: Event::Stage {
+                stage: StageId::only(),
+                event,
+            },
+            effects: Vec::new(),
+        };
+        let all = of_record(&record, &from(), None).into_iter();
+        all.map(|found| found.title).collect::<Vec<_>>()
+    };
+    let ended = |cause: EndCause, progress: &str, words: &str| {
+        let text = |text: &str| match text {
+            "" => FileText::Absent,
+            text => FileText::Text(text.to_owned()),
+        };
+        let ended = AttemptEnded {
+            cause,
+            files: HandoffFiles {
+                progress: text(progress),
+                next_prompt: text("## Resume at\n\n```sh\ncargo test\n```\n"),
+                knowledge: FileText::Absent,
+            },
+            touched: Vec::new(),
+            misplaced: Vec::new(),
+            resumable: false,
+            counters: Counters::default(),
+            traces: Traces {
+                last_words: Some(words.to_owned()),
+                ..Traces::default()
+            },
+        };
+        told(RelayEvent::Attempt {
+            attempt: AttemptId::first(SessionNumber::FIRST),
+            event: AttemptEvent::Ended(Box::new(ended)),
+        })
+    };
+    let handed_off = "Session 1 handed off: cargo test";
+    let done = "STATUS: IN_PROGRESS\n\n## Done\n\n- ported the lexer\n- its tests\n";
+    assert_eq!(
+        ended(EndCause::Completed, done, "Bye."),
+        [handed_off, "Session 1: ported the lexer"]
+    );
+    assert_eq!(
+        ended(EndCause::Completed, "", "The parser is ported.\nBye."),
+        [handed_off, "Session 1: The parser is ported."]
+    );
+    let crash = EndCause::Crashed { exit: 1 };
+    assert_eq!(
+        ended(crash, "", "I now run it."),
+        [handed_off, "Session 1: the agent crashed (exit code 1)"]
+    );
+    let task = |outcome| {
+        told(RelayEvent::Task {
+            effect: EffectId { seq: 1, index: 0 },
+            outcome,
+        })
+    };
+    let check = Check {
+        outcome: CheckOutcome::Failed { code: 1 },
+        tree: None,
+        duration: Millis(12),
+        tail: "3 passed\nlexer: 1 failed\n\n".to_owned(),
+    };
+    assert_eq!(
+        task(TaskOutcome::Verified { check }),
+        ["Verification failed in 12ms (exit code 1): lexer: 1 failed"]
+    );
+    // The survey after it tells the same.
+    let commit = Commit::Nothing {
+        left_out: Vec::new(),
+    };
+    assert_eq!(task(TaskOutcome::Committed { commit }), [""; 0]);
 }
 
 // shows: MEM-13

@@ -1,7 +1,7 @@
 //! What a session handed off, and why ekiden wrote a rescue handoff in its place.
 
 use ekiden_core::ends::EndCause;
-use ekiden_core::handoff::{Handoff, Heading, Severity};
+use ekiden_core::handoff::{Handoff, Heading, Severity, first_line, said};
 use ekiden_core::relay::Relay;
 
 use super::entry::Entry;
@@ -37,16 +37,10 @@ pub(super) fn handoff_entry(relay: &Relay, session: u32, handoff: &Handoff) -> E
 
 /// The first line under a heading, without a list's mark.
 fn first_line_under(text: &str, heading: Heading) -> Option<String> {
-    let is_heading = |line: &str| {
-        let name = line.trim_start_matches('#').trim();
-        line.starts_with('#') && name.eq_ignore_ascii_case(heading.name())
-    };
-    let mut lines = text.lines().skip_while(|line| !is_heading(line)).skip(1);
-    let line = lines
-        .find(|line| !line.trim().is_empty())
-        .filter(|line| !line.starts_with('#'))?;
+    let section = said(text, heading.name())?;
+    let line = first_line(&section)?;
     let marks = |c: char| c.is_ascii_digit() || matches!(c, '-' | '*' | '+' | '.' | ')' | ' ');
-    let bare = match line.trim_start().split_once(' ') {
+    let bare = match line.split_once(' ') {
         Some((mark, rest)) if mark.chars().all(marks) => rest,
         Some(_) | None => line,
     };
@@ -56,7 +50,7 @@ fn first_line_under(text: &str, heading: Heading) -> Option<String> {
 const FAULTS_NAMED_MAX: usize = 3;
 
 pub(super) fn rescue_line(session: u32, cause: &EndCause, rest: &Handoff) -> Line {
-    let own_words = !rest.progress.is_empty() || !rest.next_prompt.is_empty();
+    let own_words = rest.has_words();
     let faults = rest
         .faults
         .iter()
@@ -83,4 +77,23 @@ pub(super) fn rescue_line(session: u32, cause: &EndCause, rest: &Handoff) -> Lin
             "no usable handoff ({why}); rescue handoff written from what ekiden saw (session {session})"
         ),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // shows: REL-04
+    #[test]
+    fn the_next_step_is_its_first_words() {
+        for section in [
+            "## Resume at\n\n```sh\ncargo test\n```\n",
+            "### **Resume at**:\n1. cargo test\n",
+            "## resume at\ncargo test\n\n## State\n",
+        ] {
+            let next = first_line_under(section, Heading::ResumeAt);
+            assert_eq!(next.as_deref(), Some("cargo test"), "{section}");
+        }
+        assert_eq!(first_line_under("## State\nx\n", Heading::ResumeAt), None);
+    }
 }
