@@ -13,8 +13,8 @@ use crate::limits;
 use crate::markdown::without_bullet;
 use crate::text::{one_line, says_the_same, short};
 
-/// How much of a question is kept, in characters: it is shown in a notification.
-const QUESTION_CHARS_MAX: usize = 2_000;
+/// How much of a question is kept, in characters: as much as notes may have.
+const QUESTION_CHARS_MAX: usize = limits::NEXT_PROMPT_CHARS_MAX;
 /// How much of a correction's old words a fault shows, in characters.
 const OLD_WORDS_CHARS_MAX: usize = 30;
 

@@ -151,7 +151,12 @@ fn a_blocked_handoff_carries_its_question() {
 #[test]
 fn a_question_keeps_the_lines_in_which_the_agent_wrote_it() {
     let several = "Two services still read `legacy_id`. I can\n\n- keep it, with a trigger;\n- drop it.\n\nWhich one?";
-    for (asked, question) in [(several, several), ("- Which one?", "Which one?")] {
+    let long = &format!("{}\n\nWhich one?", "What I found so far. ".repeat(400));
+    for (asked, question) in [
+        (several, several),
+        (long, long),
+        ("- Which one?", "Which one?"),
+    ] {
         let progress = PROGRESS.replace("IN_PROGRESS", "BLOCKED").replace(
             "`tests/test_refunds.py` expects banker's rounding, the task says half up. Which one is right?",
             asked,

@@ -76,7 +76,7 @@ pub(super) fn quoted(text: &str) -> String {
 }
 
 /// The same within a budget, with a mark for the part that is left out and where the whole is.
-pub(super) fn quoted_within(text: &str, tokens_max: usize, keep: Keep, whole: &str) -> String {
+pub(crate) fn quoted_within(text: &str, tokens_max: usize, keep: Keep, whole: &str) -> String {
     cut(&quoted(text), tokens_max, keep, Mark::new(MARK, whole))
 }
 

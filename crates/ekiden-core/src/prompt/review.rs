@@ -33,7 +33,7 @@ pub(super) const FINDINGS_INTRO: &str = "Place, reason, and how it was seen.";
 /// The question to a person when the work tree cannot be compared.
 pub const NO_TREE: &str = "The work is claimed to be done, but nobody could review it: the work tree could not be read. Answer or resume to have it verified and reviewed again.";
 const TREE_CHANGED: &str = "The work tree changed while session {number} reviewed it, so its verdict does not count. Look at the changes (git status, git diff), then answer or resume to have the work verified and reviewed again.";
-const NO_VERDICT: &str = "The work is claimed to be done, but session {number} came to no verdict (last attempt: {cause}). `ekiden resume` has it reviewed again; `ekiden resume --no-review` counts it without.";
+const NO_VERDICT: &str = "The work is claimed to be done, but session {number} came to no verdict that can be read (last attempt: {cause}; `ekiden show {number}` shows what it said). `ekiden resume` has it reviewed again; `ekiden resume --no-review` counts it without.";
 const FAULTS_LEFT: &str = "A reviewer still finds faults; PROGRESS.md has the session's own view of them. Say which to fix, and which are not faults:";
 
 /// A check's line and output, in tokens.

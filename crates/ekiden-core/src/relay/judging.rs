@@ -44,15 +44,16 @@ pub struct Seen {
 pub(super) enum Crash {
     No,
     Yes,
-    /// It was, if it left the tree unchanged: it ended at once without a word, and its agent does not report
-    /// what it does.
+    /// It was, if it left the tree unchanged: it ended at once without a word, not even in a handoff file, and its agent
+    /// does not report what it does.
     IfUnchanged,
 }
 
 impl Crash {
-    /// Whether a session's last attempt was one, if it left no handoff.
-    pub(super) fn of(ended: &AttemptEnded, class: EndClass, tells_figures: bool) -> Self {
-        let silent = ended.traces.last_words.is_none() && !tells_figures;
+    /// Whether a session's last attempt was one, if it left no valid handoff. `is_heard`: other signs than its last words
+    /// show that it did something.
+    pub(super) fn of(ended: &AttemptEnded, class: EndClass, is_heard: bool) -> Self {
+        let silent = ended.traces.last_words.is_none() && !is_heard;
         let is_short = ended.cause == EndCause::Completed && ended.was_short();
         match class {
             // A kill of ekiden says nothing about the agent.

@@ -11,7 +11,7 @@ use crate::handoff::Status;
 use crate::ids::{AttemptId, SessionNumber};
 use crate::knowledge::Knowledge;
 use crate::outcome::Outcome;
-use crate::prompt::{self, ContinuationFacts, PromptSection};
+use crate::prompt::{self, ContinuationFacts, PromptSection, is_of_stranger};
 use crate::renewal::{LastSession, NewTask, StartingPoint};
 use crate::time::Timestamp;
 
@@ -114,14 +114,18 @@ impl Relay {
         self.by_another(next)
     }
 
-    /// The part of a session's end that counts: none, if it worked on a task that was edited since.
+    /// The part of a session's end that counts: none, if the task was edited since. If words of the user's wait, which
+    /// the session has not read, only its question does.
     pub(super) fn of_this_task(
         &self,
         passed: Option<bool>,
         status: Option<Status>,
     ) -> (Option<bool>, Option<Status>) {
-        if self.wishes.task_edited {
-            (passed.map(|_| false), None)
+        let edited = self.wishes.task_edited;
+        let asks = |status: &Status| !edited && matches!(status, Status::Blocked { .. });
+        let mut words = self.wishes.words.iter();
+        if edited || words.any(|words| !is_of_stranger(words)) {
+            (passed.map(|_| false), status.filter(asks))
         } else {
             (passed, status)
         }

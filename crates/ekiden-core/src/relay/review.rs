@@ -165,10 +165,10 @@ impl Relay {
             let edit = self.traces.last_edit.as_deref();
             list.session_over(at, session, ended, left, edit);
         }
-        let tells_figures = self.settings.agent.kind.takes_messages();
+        let figures = self.settings.agent.kind.takes_messages();
         let crash = match &handoff {
             Ok(_) => Crash::No,
-            Err(_) => Crash::of(ended, self.class_of(ended), tells_figures),
+            Err(rest) => Crash::of(ended, self.class_of(ended), figures || rest.has_words()),
         };
         let traces = std::mem::take(&mut self.traces);
         let did_nothing = crash == Crash::Yes && ended.cause == EndCause::Completed;

@@ -21,13 +21,19 @@
 use super::{Next, NextAttempt, Phase, Relay};
 use crate::bounds::OnRateLimit;
 use crate::effect::{RelayEffect, StartMode};
+use crate::handoff::HandoffFile;
 use crate::limits;
 use crate::outcome::{Outcome, WaitCause};
-use crate::prompt::{OrderReason, PromptSection, is_comment, is_of_stranger, quote::quote};
+use crate::prompt::budget::Keep;
+use crate::prompt::quote::quoted_within;
+use crate::prompt::{OrderReason, PromptSection, is_comment, is_of_stranger};
 use crate::settings::LimitsChanged;
 use crate::steering::StopRequest;
 use crate::text;
 use crate::time::{Millis, Timestamp};
+
+/// How much of its question an answer repeats, in tokens.
+const QUESTION_TOKENS_MAX: usize = 1_000;
 
 /// What people asked for that is not done yet.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -119,7 +125,8 @@ impl Relay {
         let Some(Outcome::Blocked { question }) = self.outcome() else {
             return;
         };
-        let question = quote(&text::short(question, limits::OPERATOR_CHARS_MAX)).text;
+        let whole = HandoffFile::Progress.published();
+        let question = quoted_within(question, QUESTION_TOKENS_MAX, Keep::Ends, whole);
         let words = answer(words);
         let answered = format!("Answer to this question:\n{question}{words}");
         self.answer = Some(words);

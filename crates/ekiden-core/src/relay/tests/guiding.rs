@@ -4,6 +4,7 @@ use expect_test::expect;
 
 use super::{after, check};
 use crate::limits;
+use crate::outcome::Outcome;
 
 const FROM_USER: &str = "# From the user";
 
@@ -168,6 +169,42 @@ fn words_that_were_said_when_the_run_was_over_hold() {
         "{}",
         track.prompt()
     );
+}
+
+/// The claim is of a session that did not read them.
+// shows: REL-25, TRK-07
+#[test]
+fn words_that_wait_get_a_session_before_the_run_is_complete() {
+    check(
+        "check",
+        "verify:fail up works say:and_the_docs writes:claim turn ends:done verify:pass up works writes:claim turn ends:done verify:pass",
+        expect![[r#"
+            publish, verify
+            verify:fail: publish, start 1.1
+                at work: 1.1
+            up: -
+            say:and_the_docs: -
+            turn: close
+            ends:done: publish, verify, archive 1.1
+                after 1.1: verification
+            verify:pass: publish, start 2.1
+                at work: 2.1
+            up: -
+            turn: close
+            ends:done: publish, verify, archive 2.1
+                after 2.1: verification
+            verify:pass: publish durably, end
+                ended: verified complete; next: 3.1
+        "#]],
+    );
+    // A question goes first; the answer's session reads both.
+    let asked = after("", "up works say:hurry writes:blocked turn ends:done");
+    assert!(asked.run.outcome().is_some_and(Outcome::asks));
+    let track = after(
+        "",
+        "up works say:hurry writes:blocked turn ends:done resume:answer=blue",
+    );
+    assert!(track.prompt().contains("\nblue\nhurry\n"));
 }
 
 // shows: REL-25

@@ -208,6 +208,30 @@ fn sessions_in_which_nothing_moves_warn_and_the_third_in_a_row_ends_the_run() {
     assert_eq!(moved.run.outcome(), None);
 }
 
+/// The warnings count to the end that comes.
+// shows: REL-14
+#[test]
+fn notes_that_repeat_later_do_not_hide_that_nothing_moves() {
+    let mut track = Track::begin("judged git check");
+    track.words("survey verify:fail");
+    for own in ["a first view", "another one", "another one", "another one"] {
+        let next_prompt = format!("{NEXT_PROMPT}\n{}", format!("- {own}\n").repeat(40));
+        track.words("up works").leaves(PROGRESS, &next_prompt, "");
+        track.words("turn heard turn ends:done survey: verify:fail");
+    }
+    assert_eq!(
+        track.warned(),
+        [
+            "2 idle (1 of 3)",
+            "3 repeats 2 (100%, 1 of 3)",
+            "3 idle (2 of 3)",
+            "4 repeats 3 (100%, 2 of 3)",
+            "4 idle (3 of 3)"
+        ]
+    );
+    assert_eq!(track.run.outcome(), Some(&Outcome::Stalled { sessions: 3 }));
+}
+
 // shows: REL-14
 #[test]
 fn without_git_the_tree_is_looked_at_too() {
@@ -276,6 +300,15 @@ fn an_agent_without_figures_that_changed_the_tree_or_spoke_did_something() {
         &format!("survey {}", "up ends:spoke survey: ".repeat(5)),
     );
     assert_eq!(spoke.run.outcome(), None);
+    // In a handoff file, though the handoff is not complete.
+    let mut wrote = Track::begin("judged exec stall=0");
+    wrote.words("survey");
+    for _ in 0..5 {
+        wrote.words("up").leaves(PROGRESS, "", "");
+        wrote.words("ends:empty survey:");
+    }
+    assert_eq!(wrote.run.outcome(), None);
+    assert!(!wrote.prompt().contains("had done nothing"));
 }
 
 // shows: REL-15

@@ -2,6 +2,7 @@
 
 use expect_test::expect;
 
+use super::track::Track;
 use super::{after, check};
 use crate::limits;
 
@@ -522,6 +523,18 @@ fn an_answer_continues_a_blocked_run_and_stands_in_the_next_prompt_as_the_users(
         "{prompt}"
     );
     assert_eq!(track.relay().session().get(), 2);
+    // What is asked stands at the end.
+    let mut long = Track::begin("");
+    let issues = format!("## Issues\n\n{}Which one?\n", "a finding\n".repeat(900));
+    long.words("up works")
+        .leaves(&format!("STATUS: BLOCKED\n\n{issues}"), "", "");
+    long.words("turn ends:done resume:answer=blue");
+    let prompt = long.prompt();
+    assert!(
+        prompt.contains("lines left out here; the whole is in .ekiden/PROGRESS.md]\n¦ a finding\n"),
+        "{prompt}"
+    );
+    assert!(prompt.contains("\n¦ Which one?\nblue\n"), "{prompt}");
     // Nobody asked: the words would answer nothing.
     let track = after("max=3", "well ctrl-c ends:killed resume:answer=blue");
     assert!(!track.prompt().contains("blue"));
