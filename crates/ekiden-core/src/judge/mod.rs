@@ -170,8 +170,9 @@ impl Judge {
             repeat,
             repeats_max,
         });
-        // Notes that repeat are warning enough.
-        let idle = (counts && repeats == 0).then_some(Warning::Idle {
+        // Notes that repeat are warning enough, if they end the run first.
+        let stalls_first = repeats == 0 || sessions_max + repeats < repeats_max + in_a_row;
+        let idle = (counts && stalls_first).then_some(Warning::Idle {
             session,
             in_a_row,
             sessions_max,

@@ -123,7 +123,7 @@ pub fn of_warning(warning: &Warning) -> (Kind, Option<u32>, String) {
             sessions_max,
         } => {
             let why = format!(
-                "it changed neither the work tree, the result of the verification nor the open items: {in_a_row} of {sessions_max}"
+                "it left nothing new in the work tree, the result of the verification or the open items: {in_a_row} of {sessions_max}"
             );
             (Kind::Idle, Some(session.get()), why)
         }

@@ -67,13 +67,11 @@ impl Description {
                 said.why = Text::own(next_try(&until(reset)));
                 said.once = " then";
             }
-            Outcome::BudgetSpent {
-                spent,
-                budget,
-                agents,
-            } => {
-                let subscription = run.totals().subscription;
-                (said.why, said.flags) = budget_spent(*spent, subscription, *budget, agents);
+            Outcome::BudgetSpent { budget, agents, .. } => {
+                // Other stages may have worked on, and spent more.
+                let totals = run.totals();
+                (said.why, said.flags) =
+                    budget_spent(totals.spend, totals.subscription, *budget, agents);
             }
             Outcome::WindowTooFull {
                 usage_tokens,
@@ -83,7 +81,7 @@ impl Description {
             }
             Outcome::Stuck { repeats, percent } => said.stuck(*repeats, *percent),
             Outcome::Stalled { sessions } => said.stands_still(format!(
-                "stalled: {} in a row changed nothing",
+                "stalled: {} in a row brought nothing new",
                 phrase::count((*sessions).into(), "session")
             )),
             Outcome::Denied { rules } => said.denied(rules),

@@ -690,6 +690,29 @@ fn a_question_of_ekidens_own_names_no_file_that_does_not_have_it() {
     assert_eq!(described(review), [format!("  {review}")]);
 }
 
+/// In a plan, sessions of other stages work on when the first one finds no room.
+// shows: REL-22, PLN-16
+#[test]
+fn a_spent_budget_is_told_as_of_the_end() {
+    let mut scenario = Scenario::begin(None, false);
+    scenario.ends(attempt(1, 1), EndCause::Completed, handoff("IN_PROGRESS"));
+    let outcome = Outcome::BudgetSpent {
+        spent: Spend::default(),
+        budget: Budget {
+            micro_usd: Some(1_000_000),
+            tokens: None,
+        },
+        agents: Vec::new(),
+    };
+    let there = ShownWorkDir::default();
+    let said = Description::of(&outcome, &scenario.run, START, &TimeZone::UTC, &there);
+    assert!(
+        said.why.plain().ends_with(": $1.84 of $1.00"),
+        "{:?}",
+        said.why
+    );
+}
+
 /// A run that commits on a branch, with files that are a person's.
 fn committing() -> Scenario {
     let mut header = header(None, true);

@@ -93,9 +93,9 @@ fn sessions_that_change_nothing_end_the_run_as_stalled_and_research_goes_on() {
     session 2 · CLOCK
       ended     without a handoff after TIME
       ! no usable handoff (PROGRESS.md: there is no such file; NEXT_PROMPT.md: there is no such file); rescue handoff written from what ekiden saw (session 2)
-      ! session 2: it changed neither the work tree, the result of the verification nor the open items: 1 of 1
+      ! session 2: it left nothing new in the work tree, the result of the verification or the open items: 1 of 1
 
-    stopped (3): stalled: 1 session in a row changed nothing · 2 sessions · TIME · 1 file not committed
+    stopped (3): stalled: 1 session in a row brought nothing new · 2 sessions · TIME · 1 file not committed
     what to do:  `ekiden log` shows where it hangs; add --research if files need not change
     problems   2 rescues (sessions 1, 2), 1 session without progress (2)
     report     .ekiden/runs/RUN/report.html
