@@ -101,7 +101,8 @@ fn of_stage(stage: &Stage, run: &Run) -> Vec<Past> {
         });
         sum = sum.plus(took);
     }
-    if stage.state == State::Done {
+    // What was expected was expected of the first task.
+    if stage.state == State::Done && stage.tasks.len() == 1 {
         let kind = kind(run.header());
         all.push(Past {
             kind,

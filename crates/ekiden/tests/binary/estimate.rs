@@ -138,6 +138,10 @@ fn what_runs_took_is_learned_from_their_logs() {
         stated.contains("from 2 runs here") && stated.contains("MAPE"),
         "{stated}"
     );
+    // What was added to a run was not expected when it began.
+    environment.told(&["continue", "And more."]);
+    let past = json("spec.md")["past"].to_string();
+    assert_eq!(past.matches(r#""kind":"run""#).count(), 1, "{past}");
     let environment = environment.with("EKIDEN_AGENT", "claude");
     let of_model = environment.told(&["estimate", "spec.md"]);
     assert!(
