@@ -35,7 +35,7 @@ pub enum StatusWord {
 pub struct Status {
     pub tool: String,
     pub version: String,
-    /// The session's number; 0 before the first.
+    /// The session's number; before there is any, that of the first, or 0 while a plan has begun no stage.
     pub session: u32,
     /// The number of the last session that may begin.
     pub max_sessions: u32,

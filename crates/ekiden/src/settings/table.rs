@@ -306,7 +306,7 @@ settings! {
     /// Tokens that the sessions of one agent may use, such as claude=2M. In settings files this is `tokens` in [agents.NAME]
     AGENT_TOKENS: BTreeMap<String, u64> = "agent_tokens", One("AGENT=TOKENS"), Relay, form::tokens_by_agent;
         in_files: false;
-    /// How long a session may wait in all for usage limits and a failing service, such as 90s, 5m, 6h; 0s to stop at once
+    /// How long a session may wait for usage limits and a failing service without any work in between, such as 90s, 5m, 6h; 0s to stop at once
     MAX_WAIT: Millis = "max_wait", One("DURATION"), Budget, form::duration;
         raises: Some(|new, own| is_more(&MAX_WAIT, new, own)),
         default: Some("6h");
