@@ -249,7 +249,7 @@ fn an_item_that_never_verifies_is_set_aside_and_told() {
           next      The next item of the list.
           verify    failed in TIME
         session 6 · CLOCK
-          item      4: item 4 · 34% to 88% of the context
+          item      4: item 4 · 34% to 88% of the context; it is asked to use subagents
           USAGE  handed off after TIME · 4 tool calls
           next      The next item of the list.
           verify    failed in TIME
@@ -396,7 +396,7 @@ fn an_item_that_is_deleted_is_told_and_done_all_the_same() {
           USAGE  handed off after TIME · 4 tool calls
           next      The next item of the list.
         session 3 · CLOCK
-          item      3: item 3 · 34% to 88% of the context
+          item      3: item 3 · 34% to 88% of the context; it is asked to use subagents
           USAGE  handed off after TIME · 4 tool calls
           next      The next item of the list.
 
