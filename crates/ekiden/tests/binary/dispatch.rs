@@ -756,7 +756,7 @@ fn no_room_is_told_only_once_it_is_final_and_each_run_knows_what_the_last_one_le
     let first = |run: &String| {
         let log = environment.state().join("runs").join(run).join("log.jsonl");
         let log = std::fs::read_to_string(log).unwrap();
-        let first: Value = serde_json::from_str(log.lines().next().unwrap()).unwrap();
+        let first: Value = serde_json::from_str(log.lines().nth(1).unwrap()).unwrap();
         first["event"]["prices"].clone()
     };
     let runs = environment.runs();
