@@ -220,7 +220,7 @@ fn the_threshold_comes_with_its_uncertainty_or_not_at_all() {
     // A session that goes on in a copy does not look around again.
     let forked = with_transcripts(8);
     for session in 0..8 {
-        let name = format!("home/.claude/projects/-work-shop/{session}-fork.jsonl");
+        let name = format!("home/.claude/projects/-work-shop/fork-{session}.jsonl");
         std::fs::write(forked.path(&name), transcript(session, 90, noon())).unwrap();
     }
     let told = forked.told(&["stats", "--threshold"]);
