@@ -109,7 +109,7 @@ const STAGE: Fields = fields! {
 const NEED: Fields = fields! {
     /// The id of the stage.
     "stage"!required: LINE;
-    /// The stage need only be over: it may have failed, or been skipped or left out. Default: false.
+    /// The stage need only be over: it may have failed, or been skipped or left out. If it asks a question, this one waits for the answer, unless its `on_fail` is `"skip"`. Default: false.
     "optional": Kind::Flag;
 };
 

@@ -53,12 +53,13 @@ mod tests {
         .map(|names| names.map(str::to_owned));
         let done = |declared: &[String]| {
             let done = merged("c".to_owned(), &changed, Path::new("sub ü"), declared);
-            match done.unwrap() {
-                Merge::Done {
-                    files, undeclared, ..
-                } => (files, undeclared),
-                other => panic!("{other:?}"),
-            }
+            let Merge::Done {
+                files, undeclared, ..
+            } = done.unwrap()
+            else {
+                panic!("it is no merge");
+            };
+            (files, undeclared)
         };
         let (files, undeclared) = done(&declared);
         assert_eq!(files, ["näme.txt", "d/q\"uote", "../top.txt"]);

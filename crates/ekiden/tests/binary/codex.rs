@@ -57,7 +57,7 @@ fn what_no_rule_allows_is_refused() {
     let heard = environment.read("heard.jsonl");
     let decided = |id: &str, decision: &str| {
         let line = format!(
-            "{{\"id\":\"{id}\",\"jsonrpc\":\"2.0\",\"result\":{{\"decision\":\"{decision}\"}}}}"
+            "{{\"id\":\"{id}\",\"jsonrpc\":\"2.0\",\"result\":{{\"action\":\"{decision}\",\"decision\":\"{decision}\"}}}}"
         );
         heard.contains(&line)
     };

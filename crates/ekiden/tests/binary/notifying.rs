@@ -253,7 +253,7 @@ fn a_project_does_not_say_where_notifications_go() {
     );
     insta::assert_snapshot!(environment.told(&RUN), @r"
     --- standard error
-    error: .ekiden/config.toml:2: a project's own file may not set `notify.webhook`
+    error: .ekiden/config.toml:1: a project's own file may not set `notify.kinds`
     hint: it would decide which commands run, or who is notified, on the machine of everybody who clones the project
     hint: take the line out, then put it into ~/.config/ekiden/config.toml
     hint: or read the file, and approve it as it is now: `ekiden config approve`

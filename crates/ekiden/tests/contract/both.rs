@@ -150,7 +150,10 @@ fn a_deaf_agent_is_refused_interrupted_asked_and_rescued() {
             "{course:?}"
         );
         assert_eq!(
-            words(&course, "say ekiden: the handoff in"),
+            words(
+                &course,
+                "say ekiden: this conversation ends with a handoff in"
+            ),
             1,
             "{course:?}"
         );
@@ -167,7 +170,9 @@ fn a_deaf_agent_is_refused_interrupted_asked_and_rescued() {
 #[test]
 fn a_fault_is_told_by_name_place_and_remedy_and_mended() {
     let model = |request: &Request, dir: &str| -> Reply {
-        let asked = request.text().contains("ekiden: the handoff in");
+        let asked = request
+            .text()
+            .contains("ekiden: this conversation ends with a handoff in");
         let file = json!({"file_path": format!("{dir}/PROGRESS.md"), "content": "STATUS: ALL_COMPLETE\n\n## Done\n\nall\n"});
         match (asked, request.tool_results().len()) {
             (false, 0) => Message::call("Write", file).into(),
@@ -217,7 +222,10 @@ fn a_session_that_never_hands_off_is_rescued() {
         assert_eq!(count(&told, "rescue"), 1, "{told:#?}");
         let course = course(&stage.project.log(), 1);
         assert_eq!(
-            words(&course, "say ekiden: the handoff in"),
+            words(
+                &course,
+                "say ekiden: this conversation ends with a handoff in"
+            ),
             2,
             "{course:?}"
         );

@@ -310,7 +310,9 @@ fn a_task_that_begins_with_a_slash_is_text() {
 fn a_turn_that_ends_early_is_told_to_go_on_and_then_asked() {
     let model = |request: &Request, dir: &str| -> Reply {
         let told_to_go_on = request.text().contains("your turn ended without a handoff");
-        let asked = request.text().contains("ekiden: the handoff in");
+        let asked = request
+            .text()
+            .contains("ekiden: this conversation ends with a handoff in");
         match (told_to_go_on, asked, request.tool_results().len()) {
             (_, true, 0) => write_all(dir, 3).into(),
             (_, _, 0) => Message::text("I will do it tomorrow.").into(),
@@ -323,7 +325,10 @@ fn a_turn_that_ends_early_is_told_to_go_on_and_then_asked() {
     stage.run(&["-m", "1"]).expect_exit(0);
     let text = stage.api().main_requests().last().unwrap().text();
     assert!(text.contains("your turn ended without a handoff"), "{text}");
-    assert!(text.contains("ekiden: the handoff in"), "{text}");
+    assert!(
+        text.contains("ekiden: this conversation ends with a handoff in"),
+        "{text}"
+    );
     let course = course(&stage.project.log(), 1);
     assert!(words(&course, "stop_asked") >= 3, "{course:?}");
     assert_eq!(course.last().unwrap(), "ended \"completed\"");

@@ -46,9 +46,9 @@ fn kinds(lines: &[String]) -> Vec<&str> {
 fn the_lines_come_in_the_order_of_the_real_client() {
     let dir = temp();
     let mut host = begin(&dir, &task(2));
-    host.answers
-        .hold
-        .push("ekiden: the handoff in x still needs this.".to_owned());
+    host.answers.hold.push(
+        "ekiden: this conversation ends with a handoff in x, which still needs this.".to_owned(),
+    );
     host.until("calls Bash");
     host.say("order", &[order()]);
     host.until("end 0");

@@ -70,7 +70,7 @@ fn only_the_session_after_a_hooks_refusal_is_told_of_it() {
         "{prompt}"
     );
     assert!(
-        prompt.contains("\nA hook refused to commit the last session's work, as quoted"),
+        prompt.contains("\nA hook refused to commit the last session's work, see"),
         "{prompt}"
     );
     for words in ["well commit survey", "well commit:failed survey"] {
