@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::stage::Stage;
 
 const DOCUMENT: &str = "## Summary\n\nA shop for tea.\n\n## Data\n\nA table of teas.\n";
-const ASKED: &str = "ekiden: the manifest has faults";
+const ASKED: &str = "ekiden: the answer has faults";
 
 /// What the model answers in one round of the manifest session.
 #[derive(Clone)]
