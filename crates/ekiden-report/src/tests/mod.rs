@@ -660,7 +660,8 @@ fn the_session_and_the_wait_in_which_ekiden_was_killed_count() {
     run.ends(attempt(1, 2), limit, nothing());
     run.pass(60).event(resumed());
     let timeline = run.timeline();
-    let [worked, waited] = [timeline.worked, timeline.waited].map(|length| length.as_secs());
+    let [worked, waited] =
+        [timeline.worked, timeline.waited].map(ekiden_core::time::Millis::as_secs);
     assert_eq!((worked, waited), (2 * 846 + 60, 60));
     run.pass(36_000)
         .event(resumed())
