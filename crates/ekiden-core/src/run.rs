@@ -370,11 +370,8 @@ impl Run {
                 self.decided.extend(self.plan.stage_ended(stage, outcome));
                 notice = notice_of(relay, outcome).filter(|_| was_live);
                 if self.plan.is_done(stage) && !was_done && self.header.is_plan() {
-                    let changed = self
-                        .relays
-                        .get(stage)
-                        .map(Relay::changed)
-                        .unwrap_or_default();
+                    let relay = self.relays.get(stage);
+                    let changed = relay.map(Relay::changed).unwrap_or_default();
                     self.keep_result(stage, &changed, &[]);
                 }
                 if self.plan.is_done(stage) && self.plan.over() < self.plan.stages() {
