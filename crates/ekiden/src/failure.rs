@@ -173,7 +173,7 @@ impl From<&EngineError> for Failure {
                 .hint("ask the person who runs it: a run can only be steered from outside"),
             EngineError::WorksElsewhere { .. } => failed(Exit::Unreachable).hint("give the command there"),
             EngineError::Unreachable { engine, .. } => failed(Exit::Unreachable)
-                .hint(format!("`kill {engine}` stops it at once, and it can be resumed")),
+                .hint(format!("`kill {engine}` where it runs stops it; it can be resumed")),
             EngineError::NotUnderstood { .. } => failed(Exit::Unreachable)
                 .hint("nothing was changed; `ekiden stop` and `ekiden resume` the run, then repeat the command"),
             EngineError::Branch(error) => branch(error),

@@ -18,11 +18,10 @@ use ekiden_core::prompt::result_head;
 use ekiden_core::text::{in_full, one_line};
 
 use super::deliver::fast_forward;
+use super::merged::{merged, seen};
 use super::trees::Branch;
 use super::{StageJob, Worktrees};
 use crate::git::branch::{elsewhere, full_name};
-
-use super::merged::{merged, seen};
 use crate::git::commit::{
     REFUSES_MESSAGE, commit_all, find_effect, refusal, refuses_message, return_to, trailer,
 };

@@ -146,7 +146,7 @@ impl Dialect for Acp {
 }
 
 impl Acp {
-    /// The agent does not accept messages this way after all: the turn is ended for them.
+    /// The agent takes no message into a running turn after all, so the turn is ended to deliver it.
     pub(super) fn not_joined(&mut self) {
         self.able.joining = Joining::Cancel;
         if let Some(sent) = &mut self.sent

@@ -18,7 +18,7 @@ use ekiden_engine::runner::{self, Unfinished};
 use ekiden_engine::{history, workspace::Workspace};
 
 use super::fleet::{self, Placement};
-use super::{Invocation, attach, guide, refuse_plan, repository, run_ids, unheld};
+use super::{Invocation, attach, guide, refuse_plan, repository, run_ids, unenforced};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::memory;
@@ -189,7 +189,7 @@ pub(super) fn begin(
     past::expect(&mut header, workspace, &past);
     let mut warnings = past::warnings(&header, &past);
     let bounds = &header.settings.bounds;
-    warnings.extend(unheld::of(&invocation.given, &header, bounds));
+    warnings.extend(unenforced::of(&invocation.given, &header, bounds));
     header.in_session = invocation.environment.is_inside_a_session();
     header.issue = issue;
     let workspace = &mut workspace.clone();
@@ -304,7 +304,7 @@ pub(super) fn continue_with(
         is_of_run,
     )?;
     let change = &asked.with.limits().bounds;
-    unheld::warn(&invocation.given, &summary.run, change, output);
+    unenforced::warn(&invocation.given, &summary.run, change, output);
     let mut program = fleet::go_on(workspace, &summary.run, &asked)?;
     if let Some(program) = program.take_if(|_| asked.detach) {
         return program.become_it();

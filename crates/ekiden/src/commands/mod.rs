@@ -55,7 +55,7 @@ pub mod status;
 pub mod steer;
 pub mod task;
 pub mod tracker;
-mod unheld;
+mod unenforced;
 mod watch;
 
 use ekiden_core::text::{in_full, shell_word};

@@ -13,7 +13,7 @@ use ekiden_engine::workspace::Workspace;
 use ekiden_engine::{history, leftovers};
 
 use super::run_status::RunStatus;
-use super::{Invocation, fleet, run_ids, unheld};
+use super::{Invocation, fleet, run_ids, unenforced};
 use crate::exit::Exit;
 use crate::failure::{Failure, OrFail as _};
 use crate::output::line::{Line, Tone};
@@ -144,7 +144,7 @@ pub fn limits(args: &LimitsArgs, output: &mut Output) -> Result<Exit, Failure> {
         let (given, run) = (&invocation.given, &running.summary.run);
         let is_of_run = |name: &str| run.header().has_agent(name);
         agents::check_budgets(given, &limits.bounds.agents, is_of_run)?;
-        unheld::warn(given, run, &limits.bounds, output);
+        unenforced::warn(given, run, &limits.bounds, output);
         Ok(Steering::ChangeLimits(Box::new(limits)))
     };
     args.steer.steer(limits, output)

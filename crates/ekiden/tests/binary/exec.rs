@@ -53,8 +53,8 @@ fn the_last_line_of_a_script_at_work_is_shown() {
         status.contains("the second step") && !status.contains("first")
     });
     let said = environment.run(&["limits", "--run-budget", "5"]).expect(0);
-    let unheld = "`agent.sh` reports neither cost, tokens nor turns";
-    assert!(said.stderr.contains(unheld), "{said}");
+    let unenforced = "`agent.sh` reports neither cost, tokens nor turns";
+    assert!(said.stderr.contains(unenforced), "{said}");
     environment.run(&["stop", "--now"]).expect(0);
     drop(run);
 }
@@ -146,8 +146,8 @@ fn what_a_stages_script_cannot_be_held_to_is_told_before_the_plan_begins() {
     environment.write("plan.toml", &plan(&stages));
     environment.commit_all();
     let told = environment.told(&[&EXECUTE[..], &["--run-budget", "1", "-v"]].concat());
-    let unheld = "`script` reports neither cost, tokens nor turns";
-    assert_eq!(told.matches(unheld).count(), 1, "{told}");
+    let unenforced = "`script` reports neither cost, tokens nor turns";
+    assert_eq!(told.matches(unenforced).count(), 1, "{told}");
     let mut said = told.lines().filter(|line| line.contains("works here"));
     assert!(said.all(|line| line.starts_with(['A', 'B'])), "{told}");
     let report = std::fs::read_to_string(environment.run_dir().join("report.md")).unwrap();

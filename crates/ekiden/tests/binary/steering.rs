@@ -523,7 +523,7 @@ fn a_socket_in_the_place_of_the_engines_is_not_believed() {
     insta::assert_snapshot!(told, @"
     --- standard error
     error: cannot reach the engine of run RUN: another process listens on its socket
-    hint: `kill PID` stops it at once, and it can be resumed
+    hint: `kill PID` where it runs stops it; it can be resumed
     --- exit code 69
     ");
     environment.write("go", "");

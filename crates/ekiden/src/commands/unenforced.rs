@@ -1,4 +1,4 @@
-//! Limits and rules that the user wants, but ekiden cannot hold an agent to.
+//! Limits and rules that the user wants, but ekiden cannot enforce.
 
 use std::collections::BTreeSet;
 
@@ -23,12 +23,12 @@ pub(super) fn warn(given: &Given, run: &Run, change: &BoundsChange, output: &mut
 
 /// What ekiden cannot enforce on the agents of a run.
 pub(super) fn of(given: &Given, header: &RunStarted, bounds: &Bounds) -> BTreeSet<String> {
-    let of = |agent| held_to_nothing(given, agent, bounds);
+    let of = |agent| not_enforced(given, agent, bounds);
     header.agents().flat_map(of).collect()
 }
 
 /// What the user wants, but ekiden cannot enforce on a program that reports little or nothing.
-fn held_to_nothing(given: &Given, agent: &AgentSpec, bounds: &Bounds) -> Vec<String> {
+fn not_enforced(given: &Given, agent: &AgentSpec, bounds: &Bounds) -> Vec<String> {
     let of_agent = bounds.agents.get(&agent.name).copied();
     let budgets = [bounds.run, bounds.session, of_agent.unwrap_or_default()];
     if agent.interface == Interface::Terminal {
@@ -68,7 +68,7 @@ mod tests {
         let told = |limit: (&'static str, &str)| {
             let given = chosen::tests::given(&[("tui", "true"), limit], &[]);
             let settings = chosen::settings(&given, Path::new("/p")).unwrap();
-            held_to_nothing(&given, &settings.agent, &settings.bounds)
+            not_enforced(&given, &settings.agent, &settings.bounds)
         };
         for limit in ["run_tokens", "session_tokens", "max_turns"] {
             let told = told((limit, "9000"));
