@@ -1,11 +1,12 @@
-//! Checks that the program of a verification exists, before a night is spent on a misspelled one.
+//! Checks that the shell can read a verification and that its program exists, before a night is spent on a misspelled one.
 //!
-//! It looks only at the first word of the line, and only where it is clear what the shell makes of it.
+//! It looks only for the first word of the line, and only where it is clear what the shell makes of it.
 
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
 
 use ekiden_agent::child::find_on_path;
+use ekiden_agent::detached;
 use ekiden_core::manifest::{Manifest, Stage, Take, Verification};
 
 use crate::exit::Exit;
@@ -22,6 +23,23 @@ const OF_THE_SHELL: &[&str] = &[
 const SPECIAL: &[char] = &[
     '$', '`', '"', '\'', '\\', '*', '?', '[', '(', ')', '{', '}', '<', '>', '|', '&', ';', '~', '#',
 ];
+
+/// Refuses a verification that the shell cannot read: no work could make it pass.
+pub(super) fn parse(verification: &Verification) -> Result<(), Failure> {
+    for (command, _) in verification.commands() {
+        let args = ["-n".into(), "-c".into(), command.into()];
+        // Without a shell the run's own check fails.
+        let Ok(read) = detached::run(Path::new("sh"), &args) else {
+            continue;
+        };
+        if !read.status.success() {
+            let why = String::from_utf8_lossy(&read.stderr);
+            let text = format!("cannot verify by `{command}`: {}", why.trim());
+            return Err(Failure::new(Exit::Settings, text).hint("correct the command"));
+        }
+    }
+    Ok(())
+}
 
 /// Refuses a verification whose program does not exist. Returns a note about one that the work has to make.
 pub(super) fn check(verification: &Verification, dir: &Path) -> Result<Option<String>, Failure> {
@@ -61,11 +79,15 @@ pub(super) fn check(verification: &Verification, dir: &Path) -> Result<Option<St
 
 /// The verifications of a plan whose program does not exist. A stage may still install it, so the plan begins.
 pub(super) fn of_plan(manifest: &Manifest, dir: &Path) -> BTreeSet<String> {
+    let refused = to_run(manifest).filter_map(|verification| check(verification, dir).err());
+    refused.map(|failure| failure.error().to_owned()).collect()
+}
+
+/// The verifications of a plan's stages that are not skipped.
+pub(super) fn to_run(manifest: &Manifest) -> impl Iterator<Item = &Verification> {
     let runs = |stage: &&Stage| stage.part.take != Take::Skip;
     let stages = manifest.stages.iter().filter(runs);
-    let checks = stages.filter_map(|stage| stage.verification.as_ref());
-    let refused = checks.filter_map(|verification| check(verification, dir).err());
-    refused.map(|failure| failure.error().to_owned()).collect()
+    stages.filter_map(|stage| stage.verification.as_ref())
 }
 
 /// The first word that is no assignment, if the shell takes it as it is.

@@ -210,18 +210,19 @@ fn in_the_way(
 ) -> Vec<Failure> {
     let agents = settings.agents().skip(manifest.unused());
     let agents = agents.chain(manifest.agents());
-    let (agents, git) = match how.place.is_some_and(Placement::is_fleet) {
-        true => (Ok(()), Ok(())),
+    let (agents, git, verifications) = match how.place.is_some_and(Placement::is_fleet) {
+        true => (Ok(()), Ok(()), Ok(())),
         false => (
             check_agents(agents, invocation, &workspace.dir),
             check_git(workspace, manifest).map_err(Failure::from),
+            check_command::to_run(manifest).try_for_each(check_command::parse),
         ),
     };
     let unfinished = match how.new {
         true => Ok(()),
         false => history::check_unfinished(workspace, Some(manifest)).map_err(Failure::from),
     };
-    let checks = [agents, unfinished, git];
+    let checks = [agents, unfinished, git, verifications];
     checks.into_iter().filter_map(Result::err).collect()
 }
 

@@ -203,6 +203,7 @@ fn verification_note(
     let mut stages = header.manifest.stages.iter();
     let verification = stages.find_map(|stage| stage.verification.as_ref());
     verification.map_or(Ok(None), |verification| {
+        check_command::parse(verification)?;
         check_command::check(verification, &workspace.dir)
     })
 }

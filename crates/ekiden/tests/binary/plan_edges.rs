@@ -176,6 +176,21 @@ fn a_stage_that_nothing_can_confirm_is_not_taken_for_done() {
     assert!(said.stderr.contains("`--from A`"), "{said}");
 }
 
+// shows: RUN-20
+#[test]
+fn a_validation_that_the_shell_cannot_read_begins_nothing() {
+    let environment = repository();
+    environment.write(
+        "plan.toml",
+        &plan(&[stage("A", "", "echo a > a", "test -s a &&")]),
+    );
+    environment.commit_all();
+    let said = environment.run(&EXECUTE).expect(78);
+    let told = "error: cannot verify by `test -s a &&`: sh: ";
+    assert!(said.stderr.contains(told), "{said}");
+    assert!(environment.runs().is_empty());
+}
+
 /// It is told before the run begins, and costs one session of a stage.
 // shows: PLN-12
 #[test]

@@ -40,6 +40,9 @@ fn a_verification_that_can_never_run_begins_no_session() {
         |command: &'static str| environment.run(&run(&["run", "task.md", "--verify", command]));
     let said = verified_by("pytets -q").expect(78);
     assert!(said.stderr.contains("`pytets` is not on PATH"), "{said}");
+    let said = verified_by("grep -q 'x item-1.txt").expect(78);
+    let why = "cannot verify by `grep -q 'x item-1.txt`: sh: ";
+    assert!(said.stderr.contains(why), "{said}");
     assert!(environment.runs().is_empty());
     // Only the shell can tell here: the run ends before its first session, and is not in the way.
     let said = verified_by("cd . && pytets -q").expect(78);
