@@ -9,7 +9,7 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use crate::markdown::{Outline, outline};
-use crate::text::{normal, short};
+use crate::text::{letters, short};
 
 /// How much of an item's text is kept, in characters: it names the item.
 const ITEM_CHARS_MAX: usize = 200;
@@ -127,10 +127,7 @@ fn noted(line: &str, is_item: impl Fn(&str) -> bool) -> Option<String> {
 
 /// An item's letters and digits: added emphasis or a full stop does not change the item.
 pub fn item_key(text: &str) -> String {
-    let key: String = normal(text)
-        .chars()
-        .filter(|c| c.is_alphanumeric())
-        .collect();
+    let key: String = letters(text).collect();
     if key.is_empty() { text.to_owned() } else { key }
 }
 
