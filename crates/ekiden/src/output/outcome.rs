@@ -4,6 +4,7 @@ use ekiden_core::budget::{AgentBudget, Budget, Spend};
 use ekiden_core::ends::EndClass;
 use ekiden_core::ids::StageId;
 use ekiden_core::outcome::{Outcome, StageFailed};
+use ekiden_core::plan::StageState;
 use ekiden_core::run::Run;
 use ekiden_core::steering::StopRequest;
 use ekiden_core::text;
@@ -91,7 +92,9 @@ impl Description {
                     said.details = vec![format!("what to do:  {hint}")];
                 }
             }
-            Outcome::StagesFailed { failed, blocked } => said.of_stages(failed, *blocked, there),
+            Outcome::StagesFailed { failed, blocked } => {
+                said.of_stages(failed, *blocked, run, there);
+            }
             Outcome::NoWorktree { .. }
             | Outcome::NotMerged { .. }
             | Outcome::Unmerged { .. }
@@ -165,14 +168,16 @@ impl Description {
         }
     }
 
-    fn of_stages(&mut self, failed: &[StageFailed], blocked: u32, there: &ShownWorkDir) {
-        let count = phrase::count(failed.len() as u64, "stage");
-        let need = if failed.len() == 1 { "needs" } else { "need" };
-        let is_question = |one: &StageFailed| matches!(*one.outcome, Outcome::Blocked { .. });
-        self.why = Text::own(if failed.iter().all(is_question) {
-            format!("{count} {need} your input")
-        } else {
-            format!("{count} failed")
+    fn of_stages(&mut self, failed: &[StageFailed], blocked: u32, run: &Run, there: &ShownWorkDir) {
+        let asking = failed.iter().filter(|one| one.outcome.asks()).count();
+        let count = |stages: usize| phrase::count(stages as u64, "stage");
+        let need = if asking == 1 { "needs" } else { "need" };
+        self.why = Text::own(match (asking, failed.len() - asking) {
+            (0, failed) => format!("{} failed", count(failed)),
+            (asking, 0) => format!("{} {need} your input", count(asking)),
+            (asking, failed) => {
+                format!("{} failed, {asking} {need} your input", count(failed))
+            }
         });
         for one in failed {
             if let Outcome::Blocked { question } = &*one.outcome {
@@ -185,6 +190,15 @@ impl Description {
         if blocked > 0 {
             let blocked = phrase::count(blocked.into(), "other stage");
             self.details.push(format!("  {blocked} blocked by that"));
+        }
+        let is_left = |(_, state): &(_, &StageState)| !matches!(state, StageState::Over(_));
+        match run.plan().states().filter(is_left).count() {
+            0 => {}
+            left => {
+                let left = phrase::count(left as u64, "other stage");
+                self.details
+                    .push(format!("  {left} left, since that stops the plan"));
+            }
         }
         self.once = ", once that is repaired";
         let not_done = |one: &&StageFailed| matches!(*one.outcome, Outcome::NotDone { .. });
@@ -392,8 +406,10 @@ pub fn resume_command(outcome: &Outcome, run: &Run, at: Timestamp, which: &str) 
         }
         return command;
     }
-    if matches!(outcome, Outcome::Stopped { .. })
-        && let Some(command) = answer_command(run, which)
+    if matches!(
+        outcome,
+        Outcome::Stopped { .. } | Outcome::StagesFailed { .. }
+    ) && let Some(command) = answer_command(run, which)
     {
         return command;
     }

@@ -719,6 +719,31 @@ fn an_unfinished_run_of_an_edited_manifest_is_told_apart() {
     assert!(resumed.contains(told), "{resumed}");
 }
 
+// shows: UIX-02, PLN-13, REL-35
+#[test]
+fn a_plan_that_ends_early_says_which_stages_failed_ask_and_are_left() {
+    let environment = repository();
+    let ended = |stages: &[String]| {
+        environment.write("plan.toml", &plan(stages));
+        environment.commit_all();
+        let execute = [&EXECUTE[..], &["--jobs", "1", "--new"]].concat();
+        let told = environment.run(&execute).stdout;
+        let (_, end) = told.split_once("\n\n").unwrap();
+        end.to_owned()
+    };
+    let asks = |more| stage("A", more, "false", "test -s a");
+    let fails = "retries = 0\nsessions_max = 1";
+    let fails = stage("B", fails, "echo b > b", "test -s none");
+    let told = ended(&[asks(""), fails.clone()]);
+    assert!(told.starts_with("failed (1): 1 stage failed, 1 needs your input · "));
+    let next = "to continue, once that is repaired:  ekiden answer --stage A\n";
+    assert!(told.ends_with(next), "{told}");
+    let told = ended(&[asks("on_fail = \"stop\""), fails]);
+    assert!(told.starts_with("blocked (4): 1 stage needs your input · "));
+    let left = "\n  1 other stage left, since that stops the plan\n";
+    assert!(told.contains(left), "{told}");
+}
+
 // shows: UIX-02, PLN-13, REL-27
 #[test]
 fn a_plan_counts_the_items_of_all_its_stages_and_a_skipped_one_asks_nothing() {
