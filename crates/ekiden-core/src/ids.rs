@@ -141,6 +141,12 @@ text_id!(
     }
 );
 
+impl From<Uuid> for MessageId {
+    fn from(id: Uuid) -> Self {
+        Self(id.to_string())
+    }
+}
+
 /// The number of a session in its relay, from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "u32", into = "u32")]

@@ -18,6 +18,17 @@ pub struct Steered {
     pub steering: Steering,
 }
 
+impl Steered {
+    /// A message that is not sent yet.
+    pub fn new(message: impl Into<MessageId>, steering: Steering) -> Self {
+        Self {
+            message: message.into(),
+            from: None,
+            steering,
+        }
+    }
+}
+
 /// The source of a message. Pids are those of that time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]

@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use ekiden_core::effect::{Effect, WorktreeEffect};
 use ekiden_core::event::{Elsewhere, Event, Merge, RelayEvent, WorktreeEvent};
-use ekiden_core::ids::{MessageId, RunId, StageId};
+use ekiden_core::ids::{RunId, StageId};
 use ekiden_core::manifest::Stage;
 use ekiden_core::outcome::Outcome;
 use ekiden_core::plan::StageState;
@@ -40,6 +40,7 @@ use temporalio_client::{
     WorkflowHandle, WorkflowSignalOptions,
 };
 use temporalio_common::protos::temporal::api::history::v1::HistoryEvent;
+use uuid::Uuid;
 
 use crate::Failure;
 use crate::at_work;
@@ -181,7 +182,7 @@ impl Following {
                     }
                     is_stopping = true;
                     crate::say("stopping: waiting until every agent has stopped; ctrl-c again does not wait");
-                    messages.push(ToTell { steered: stop()?, asker: None, is_told: false });
+                    messages.push(ToTell { steered: Steered::new(Uuid::new_v4(), Steering::Stop { now: false }), asker: None, is_told: false });
                 }
             }
         }
@@ -483,16 +484,6 @@ fn is_known(run: &Run, stage: &StageId, outcome: &Outcome) -> bool {
     );
     let own = run.relay(stage).and_then(Relay::outcome);
     is_of_worker || own.is_some_and(|own| discriminant(own) == discriminant(outcome))
-}
-
-fn stop() -> Result<Steered, Failure> {
-    let message = MessageId::try_from(uuid::Uuid::new_v4().to_string());
-    let message = message.map_err(|error| Failure::bug(in_full(&error)))?;
-    Ok(Steered {
-        message,
-        from: None,
-        steering: Steering::Stop { now: false },
-    })
 }
 
 #[cfg(test)]

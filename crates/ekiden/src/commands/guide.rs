@@ -22,8 +22,9 @@ use ekiden_engine::observer::Observer as _;
 use ekiden_engine::session_archive::{Part, SessionArchive};
 use ekiden_engine::steering::{RunningRun, Sender, Waited};
 use ekiden_engine::workspace::Workspace;
+use uuid::Uuid;
 
-use super::{Invocation, fleet, pager, steer};
+use super::{Invocation, fleet, pager};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::full::Open;
@@ -140,7 +141,7 @@ fn sending_to(
 ) -> impl Fn(Steering) -> Result<(), String> + Send + Sync + 'static {
     let (workspace, run) = (workspace.clone(), run.clone());
     move |steering| {
-        let message = new_message(steering)?;
+        let message = Steered::new(Uuid::new_v4(), steering);
         let cannot = |error: EngineError| format!("cannot {}", in_full(&error));
         let running = RunningRun::find(&workspace, Some(run.as_str())).map_err(cannot)?;
         fleet::takes(&running.summary.run, &message.steering)
@@ -167,12 +168,8 @@ fn streams(workspace: &Workspace, run: &RunId) -> Open {
     })
 }
 
-fn new_message(steering: Steering) -> Result<Steered, String> {
-    steer::new_message(steering).map_err(|failure| failure.error().to_owned())
-}
-
 fn send(sender: &Sender, steering: Steering) -> Result<(), String> {
-    let message = new_message(steering)?;
+    let message = Steered::new(Uuid::new_v4(), steering);
     let sent = sender.send(&message, limits::STEER_PATIENCE);
     sent.map_err(|error| format!("cannot {}", in_full(&error)))
         .and_then(heard)

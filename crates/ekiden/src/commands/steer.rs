@@ -3,7 +3,6 @@
 
 use clap::Args;
 use ekiden_core::agent::AgentKind;
-use ekiden_core::ids::MessageId;
 use ekiden_core::limits;
 use ekiden_core::settings::LimitsChanged;
 use ekiden_core::steering::{Steered, Steering, StopRequest};
@@ -11,11 +10,12 @@ use ekiden_core::time::Millis;
 use ekiden_engine::steering::{RunningRun, Waited};
 use ekiden_engine::workspace::Workspace;
 use ekiden_engine::{history, leftovers};
+use uuid::Uuid;
 
 use super::run_status::RunStatus;
 use super::{Invocation, fleet, run_ids, unenforced};
 use crate::exit::Exit;
-use crate::failure::{Failure, OrFail as _};
+use crate::failure::Failure;
 use crate::output::line::{Line, Tone};
 use crate::output::shown_work_dir::ShownWorkDir;
 use crate::output::{Output, phrase, steering};
@@ -162,7 +162,7 @@ pub(super) fn answer_running(
         invocation,
         workspace,
         running,
-        new_message(answer)?,
+        Steered::new(Uuid::new_v4(), answer),
         limits::STEER_PATIENCE,
     )?;
     sent.check_recorded()?;
@@ -193,7 +193,7 @@ impl<C: Takers> SteerArgs<C> {
         let workspace = invocation.workspace()?;
         let running = RunningRun::find(&workspace, self.run.as_deref());
         let running = running.map_err(|error| fleet::or_not_followed(&workspace, error))?;
-        let message = new_message(steering(&invocation, &running, output)?)?;
+        let message = Steered::new(Uuid::new_v4(), steering(&invocation, &running, output)?);
         fleet::takes(&running.summary.run, &message.steering)?;
         let patience = self.wait.unwrap_or(patience);
         Sent::to(&invocation, workspace, running, message, patience)
@@ -338,14 +338,4 @@ impl Sent {
         now.print(&self.workspace, &self.there, self.json, output)?;
         Ok(Exit::Done)
     }
-}
-
-/// A message with an id of its own.
-pub fn new_message(steering: Steering) -> Result<Steered, Failure> {
-    let id = MessageId::try_from(uuid::Uuid::new_v4().to_string());
-    Ok(Steered {
-        message: id.or_fail(Exit::Bug, "cannot make a message")?,
-        from: None,
-        steering,
-    })
 }
