@@ -22,7 +22,7 @@ use ekiden_core::run::Run;
 use ekiden_core::secrets::mask;
 use ekiden_core::settings::RunStarted;
 use ekiden_core::steering::Steered;
-use ekiden_core::text::{in_full, one_line};
+use ekiden_core::text::one_line;
 use ekiden_core::time::{Millis, Timestamp};
 use ekiden_engine::clock::{Clock as _, SystemClock};
 use ekiden_engine::workspace::Workspace;
@@ -153,16 +153,9 @@ impl Feed {
         }
         let places = record.seq * WRITES_MAX..;
         let queued = places.zip(writes).map(|(order, (issue, what, write))| {
-            let queued = Queued {
-                v: Queued::VERSION,
-                key: format!("{}/{}/{what}", run.header().run, record.seq),
-                at: SystemClock.now(),
-                order,
-                dir: self.trackers.dir.clone(),
-                issue: self.trackers.in_outbox(&issue),
-                write,
-            };
-            queued.queue(&self.outbox)
+            let key = format!("{}/{}/{what}", run.header().run, record.seq);
+            let (trackers, outbox) = (&self.trackers, &self.outbox);
+            trackers.queue(outbox, &issue, key, (SystemClock.now(), order), write)
         });
         let queued: Result<Vec<bool>, _> = queued.collect();
         match queued {
@@ -174,7 +167,7 @@ impl Feed {
                 warning.filter(|_| SystemClock.now().since(record.time) < LOOK)
             }
             Err(error) => (!std::mem::replace(&mut self.has_failed, true))
-                .then(|| format!("the issue is not updated: cannot {}; once it can, `ekiden resume {}` queues its end again", in_full(&error), run.header().run)),
+                .then(|| format!("the issue is not updated: {error}; once it can, `ekiden resume {}` queues its end again", run.header().run)),
         }
     }
 

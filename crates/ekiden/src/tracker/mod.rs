@@ -24,12 +24,14 @@ use ekiden_agent::task::run_quick;
 use ekiden_core::guard::checkpoint::issue_of_branch;
 use ekiden_core::issue::{Issue, IssueRef, Naming, TrackerKind};
 use ekiden_core::limits;
-use ekiden_core::text::shell_word;
+use ekiden_core::text::{in_full, shell_word};
 use ekiden_core::time::Timestamp;
 use ekiden_engine::git::branch;
 use ekiden_store::disk::{RealDisk, parent};
 use ekiden_store::outbox::Outbox;
-use ekiden_tracker::{Fault, GitHub, Known, Linear, Local, RealWeb, Sender, Sent, Tracker};
+use ekiden_tracker::{
+    Fault, GitHub, Known, Linear, Local, Queued, RealWeb, Sender, Sent, Tracker, Write,
+};
 
 pub use self::feed::Feed;
 pub use self::role::{ROLE, begin, run};
@@ -294,6 +296,28 @@ impl Trackers {
     pub fn local_dir(&self) -> PathBuf {
         let dir = self.get(&table::TRACKER_LOCAL_DIR).unwrap_or_default();
         self.dir.join(dir)
+    }
+
+    /// Stores a write to an issue in the outbox, durably. Returns whether it is new. The error is a line.
+    fn queue(
+        &self,
+        outbox: &Outbox,
+        issue: &IssueRef,
+        key: String,
+        (at, order): (Timestamp, u64),
+        write: Write,
+    ) -> Result<bool, String> {
+        let queued = Queued {
+            v: Queued::VERSION,
+            key,
+            at,
+            order,
+            dir: self.dir.clone(),
+            issue: self.in_outbox(issue),
+            write,
+        };
+        let queued = queued.queue(outbox);
+        queued.map_err(|error| format!("cannot {}", in_full(&error)))
     }
 
     /// The same issue in the outbox, where a file's name alone is not unique: it holds writes of all projects.

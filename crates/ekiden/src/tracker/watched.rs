@@ -3,14 +3,13 @@
 use std::path::Path;
 
 use ekiden_core::guard::document::KeyPoints;
-use ekiden_core::text::in_full;
 use ekiden_core::time::Timestamp;
 use ekiden_engine::checkpoint::{Request, Taken};
 use ekiden_engine::steering::host;
 use ekiden_store::disk::{Disk as _, RealDisk};
 use ekiden_store::limits::DOCUMENT_BYTES_MAX;
 use ekiden_store::outbox::name_of;
-use ekiden_tracker::{Document, Entry, HEADS, NewState, Queued, Write};
+use ekiden_tracker::{Document, Entry, HEADS, NewState, Write};
 
 use super::Trackers;
 use crate::settings::table;
@@ -63,29 +62,18 @@ pub fn tell_checkpoint(
     };
     let document = trackers.document(&taken.name, text);
     let entry = entry(request, &place, at, points, document);
-    let queued = |what: &str, write: Write| Queued {
-        v: Queued::VERSION,
-        key: match matches!(write, Write::State { .. }) {
-            // Only once: where a person has moved the issue since, it stays.
-            true => format!("{of_comment}/{issue}/{what}"),
-            false => format!("{session}/{issue}/{}/{what}", taken.name),
-        },
-        at,
-        order: at.0,
-        dir: request.project_dir.clone(),
-        issue: trackers.in_outbox(&issue),
-        write,
-    };
     let comment = Write::Entry {
         comment: format!("session/{of_comment}/{issue}"),
         head: format!("{}{short}. This comment is kept up to date.", HEADS[1]),
         entry: Box::new(entry.bounded()),
     };
-    let marks = trackers.marks();
-    let marks = marks.into_iter().map(|(what, write)| queued(what, write));
-    for queued in std::iter::once(queued("entry", comment)).chain(marks) {
-        let queue = queued.queue(&outbox);
-        queue.map_err(|error| format!("cannot {}", in_full(&error)))?;
+    for (what, write) in std::iter::once(("entry", comment)).chain(trackers.marks()) {
+        let key = match matches!(write, Write::State { .. }) {
+            // Only once: where a person has moved the issue since, it stays.
+            true => format!("{of_comment}/{issue}/{what}"),
+            false => format!("{session}/{issue}/{}/{what}", taken.name),
+        };
+        trackers.queue(&outbox, &issue, key, (at, at.0), write)?;
     }
     super::begin(&request.project_dir).map_err(|error| format!("start the sending: {error}"))
 }
@@ -128,20 +116,12 @@ pub fn tell_continued(dir: &Path, issue: &str, session: &str, at: Timestamp) -> 
     else {
         return Ok(());
     };
-    let queued = Queued {
-        v: Queued::VERSION,
-        key: format!("{session}/continued/label"),
-        at,
-        order: at.0,
-        dir: dir.to_owned(),
-        issue: trackers.in_outbox(&issue),
-        write: Write::Label {
-            name,
-            is_set: false,
-        },
+    let write = Write::Label {
+        name,
+        is_set: false,
     };
-    let queue = queued.queue(&outbox);
-    queue.map_err(|error| format!("cannot {}", in_full(&error)))?;
+    let key = format!("{session}/continued/label");
+    trackers.queue(&outbox, &issue, key, (at, at.0), write)?;
     super::begin(dir).map_err(|error| format!("start the sending: {error}"))
 }
 
