@@ -46,28 +46,16 @@ struct LastCheckpointState {
     reason: &'static str,
 }
 
-#[derive(Debug, Clone)]
-pub struct StateOf<'a> {
-    /// The client's id of the session.
-    pub session_id: &'a str,
-    pub watch: &'a Watch,
-    pub reading: &'a Reading,
-    pub levels: Levels,
-    /// The issue that the work belongs to.
-    pub issue: Option<String>,
-    pub now: Timestamp,
-}
-
 impl CheckpointState {
-    pub fn new(of: &StateOf<'_>) -> Self {
-        let &StateOf {
-            session_id,
-            watch,
-            reading,
-            levels,
-            ref issue,
-            now,
-        } = of;
+    /// `session_id` is the client's id; `issue` the one that the work belongs to.
+    pub fn new(
+        session_id: &str,
+        watch: &Watch,
+        reading: &Reading,
+        levels: Levels,
+        issue: Option<String>,
+        now: Timestamp,
+    ) -> Self {
         let trend = reading.trend();
         let last = watch.last.as_ref();
         let time_to = |level| reading.time_to(levels, level).map(|time| time.to_string());
@@ -86,7 +74,7 @@ impl CheckpointState {
             estimated_time_to_l2: time_to(Level::L2),
             estimated_time_to_l3: time_to(Level::L3),
             checkpoint: watch.word(),
-            linear_issue: issue.clone().or_else(|| last?.taken.issue.clone()),
+            linear_issue: issue.or_else(|| last?.taken.issue.clone()),
             last_checkpoint: last.map(|last| LastCheckpointState {
                 timestamp: last.at.rfc3339(),
                 handoff_file: last.taken.document.clone(),
@@ -149,14 +137,8 @@ mod tests {
             window,
             samples: vec![sample(0, 120_150), sample(60, 121_000)],
         };
-        let state = CheckpointState::new(&StateOf {
-            session_id: "abc123",
-            watch: &Watch::fold(&records),
-            reading: &reading,
-            levels: Profile::Watch.levels(),
-            issue: None,
-            now: at(60),
-        });
+        let (watch, levels) = (Watch::fold(&records), Profile::Watch.levels());
+        let state = CheckpointState::new("abc123", &watch, &reading, levels, None, at(60));
         expect_test::expect![[r#"
             {
               "version": "1.0.0",

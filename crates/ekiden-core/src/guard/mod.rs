@@ -20,7 +20,7 @@ mod status_line;
 mod test_command;
 pub mod watch;
 
-pub use checkpoint_state::{CheckpointState, StateOf};
+pub use checkpoint_state::CheckpointState;
 pub use levels::{Level, Levels, LevelsError, Profile, Window};
 pub use reading::{Direction, Reading, Sample, Trend};
 pub use ruling::{Denial, GuardView, HookInput, Ruling, ToolUse, ruling, without_dots};

@@ -4,7 +4,7 @@ use clap::Args;
 use ekiden_core::guard::checkpoint::CheckpointReason;
 use ekiden_core::guard::estimate::{Advice, Estimate};
 use ekiden_core::guard::watch::{Phase, Watch, WatchEvent, WatchRecord};
-use ekiden_core::guard::{CheckpointState, Level, Reading, StateOf};
+use ekiden_core::guard::{Level, Reading};
 use ekiden_engine::workspace::Workspace;
 
 use super::end_leftovers;
@@ -136,17 +136,10 @@ impl<'a> CheckpointCommand<'a> {
             }
             return;
         };
-        let levels = self.watched.settings.levels;
         if self.json {
-            return output.json(&CheckpointState::new(&StateOf {
-                session_id: &self.watched.session,
-                watch: &self.watch,
-                reading,
-                levels,
-                issue: self.watched.issue_name(),
-                now: self.watched.now,
-            }));
+            return output.json(&self.watched.state(&self.watch, reading));
         }
+        let levels = self.watched.settings.levels;
         let level = reading.level(levels);
         let window = reading.window;
         let [used, usable, whole] = [

@@ -10,7 +10,7 @@ use ekiden_core::guard::estimate::Estimate;
 use ekiden_core::guard::watch::{
     Decision, Trigger, Watch, WatchEvent, WatchRecord, WatchSettings, decide,
 };
-use ekiden_core::guard::{CheckpointState, Level, LineFormat, Profile, Reading, StateOf, Window};
+use ekiden_core::guard::{CheckpointState, Level, LineFormat, Profile, Reading, Window};
 use ekiden_core::observation::{Observation, Origin};
 use ekiden_core::text::in_full;
 use ekiden_core::time::{Millis, Timestamp};
@@ -394,15 +394,7 @@ impl Watched {
                 return;
             }
         }
-        let of = StateOf {
-            session_id: &self.session,
-            watch,
-            reading,
-            levels: self.settings.levels,
-            issue: self.issue_name(),
-            now: self.now,
-        };
-        let (state, path) = (CheckpointState::new(&of), published.checkpoint_state());
+        let (state, path) = (self.state(watch, reading), published.checkpoint_state());
         let disk = RealDisk::fenced(&self.place.dir);
         let before = disk.read(&path, SMALL_FILE_BYTES_MAX).unwrap_or_default();
         if state.is_current_in(&before, is_active) {
@@ -410,6 +402,12 @@ impl Watched {
         }
         let text = serde_json::to_vec_pretty(&state).unwrap_or_default();
         self.or_complain(replace_at_once(&disk, &path, &text));
+    }
+
+    /// What other programs can read of it.
+    pub fn state(&self, watch: &Watch, reading: &Reading) -> CheckpointState {
+        let (levels, issue) = (self.settings.levels, self.issue_name());
+        CheckpointState::new(&self.session, watch, reading, levels, issue, self.now)
     }
 
     /// The client has no interface.
