@@ -219,11 +219,9 @@ impl Outbox {
             model: response.model.to_owned(),
             usage: response.usage,
             main_thread: response.main_thread,
-            synthetic: false,
             blocks: block.into_iter().collect(),
-            error: None,
-            limit: None,
             content_bytes: size as u64,
+            ..Assistant::default()
         })));
     }
 
@@ -244,15 +242,11 @@ impl Outbox {
     /// A turn ended with this result in an error of the service or of the agent, which explains it in these words.
     pub(crate) fn failed(&mut self, error: ApiError, result: TurnResult, words: &str) {
         self.see(ClientEvent::Assistant(Box::new(Assistant {
-            message_id: String::new(),
-            model: String::new(),
-            usage: Usage::default(),
             main_thread: true,
             synthetic: true,
             blocks: vec![Block::Text(excerpt::of_text(words, limits::WORDS))],
             error: Some(error),
-            limit: None,
-            content_bytes: 0,
+            ..Assistant::default()
         })));
         self.turn_ended(TurnResult {
             api_error_status: error.status,

@@ -11,7 +11,7 @@ use crate::tools::Call;
 use crate::usage::Usage;
 use crate::{excerpt, json, limits};
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Assistant {
     /// The response; its lines share this.
     pub message_id: String,
