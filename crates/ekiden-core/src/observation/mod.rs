@@ -25,8 +25,8 @@ use crate::limits::{
 };
 use crate::names::names;
 use crate::prompt::budget::{Keep, Mark, cut_by_size};
-use crate::secrets::mask;
-use crate::text::{clean, one_line};
+use crate::secrets::{mask, masked};
+use crate::text::one_line;
 use crate::time::Timestamp;
 
 pub use of_record::of_record;
@@ -94,8 +94,7 @@ impl Observation {
         title: &str,
         text: &str,
     ) -> Option<Self> {
-        // Clean before it is masked: an invisible character would hide a secret.
-        let shown = |text: &str| mask(&clean(&without_private(text)).text).into_owned();
+        let shown = |text: &str| masked(&without_private(text));
         let (title, text) = (
             one_line(&shown(title), OBSERVATION_TITLE_CHARS_MAX),
             shown(text),

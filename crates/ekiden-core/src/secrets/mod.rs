@@ -26,6 +26,7 @@ use regex::Regex;
 use self::assignment::Assignment;
 use self::looks::Written;
 use self::rules::{Rule, Shape, Strength};
+use crate::text::clean;
 
 /// How a mask begins. It is searched for too, so that what it says is never taken for a name.
 const MASK: &str = "[masked: ";
@@ -108,6 +109,11 @@ impl Rules {
             }
         }
     }
+}
+
+/// A text from outside with all its lines, clean and masked. Cleaned first: an invisible character would hide a secret.
+pub fn masked(text: &str) -> String {
+    mask(&clean(text).text).into_owned()
 }
 
 /// The text with a mask in place of each secret.

@@ -10,8 +10,8 @@ mod totals;
 
 pub(crate) use sections::state_word;
 
-use ekiden_core::secrets;
-use ekiden_core::text::{clean, one_line, short};
+use ekiden_core::secrets::masked;
+use ekiden_core::text::{one_line, short};
 use ekiden_core::time::Timestamp;
 use jiff::tz::TimeZone;
 use serde::Serialize;
@@ -180,11 +180,6 @@ impl Text {
 /// A text that ekiden did not write, as a page may show it.
 pub fn foreign(text: &str) -> String {
     short(masked(text).trim_end(), QUOTE_CHARS_MAX)
-}
-
-/// The same, however long it is.
-fn masked(text: &str) -> String {
-    secrets::mask(&clean(text).text).into_owned()
 }
 
 impl Page {

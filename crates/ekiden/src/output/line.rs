@@ -6,7 +6,8 @@
 use std::fmt::Write as _;
 
 use anstyle::{AnsiColor, Style};
-use ekiden_core::{secrets, text};
+pub use ekiden_core::secrets::masked;
+use ekiden_core::text;
 
 /// The narrowest terminal that lines are laid out for, in columns.
 pub const COLUMNS_MIN: usize = 60;
@@ -242,11 +243,6 @@ pub fn in_ascii(text: &str) -> String {
         }
     }
     plain
-}
-
-/// A text from outside with all its lines, clean and masked: a secret may span several of them.
-pub fn masked(text: &str) -> String {
-    secrets::mask(&text::clean(text).text).into_owned()
 }
 
 /// A text from outside on one line: clean, without line ends, bounded. It is masked before it is cut.

@@ -16,8 +16,8 @@ use std::time::Duration;
 
 use ekiden_core::hash::sha256_hex;
 use ekiden_core::ids::StageId;
-use ekiden_core::secrets;
-use ekiden_core::text::{clean, in_full};
+use ekiden_core::secrets::{mask, masked};
+use ekiden_core::text::in_full;
 use ekiden_core::time::{Millis, Timestamp};
 use ekiden_engine::clock::{Clock as _, SystemClock};
 use ekiden_engine::{history, registry};
@@ -373,7 +373,7 @@ impl Followed {
         let asked = self.follow.status.summary.run.questions();
         let question = |(stage, text): (&StageId, &str)| Question {
             stage: stage.to_string(),
-            text: secrets::mask(&clean(text).text).into_owned(),
+            text: masked(text),
             id: sha256_hex(text.as_bytes()),
         };
         asked.map(question).collect()
@@ -436,7 +436,7 @@ fn row(found: &Found, status: &RunStatus) -> Row {
     let (tone, state) = status.word();
     Row {
         tone: report::tone(tone),
-        task: secrets::mask(&one_line(&run.task_names())).into_owned(),
+        task: mask(&one_line(&run.task_names())).into_owned(),
         ..unreadable(found, state.to_owned())
     }
 }
