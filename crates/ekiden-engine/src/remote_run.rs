@@ -36,7 +36,7 @@ use crate::error::EngineError;
 use crate::history;
 use crate::journal::Journal;
 use crate::run_files::RunFiles;
-use crate::runner::{LockedWorkDir, Unfinished};
+use crate::runner::LockedWorkDir;
 use crate::steering_socket;
 use crate::workspace::Workspace;
 
@@ -113,18 +113,18 @@ impl Message {
 }
 
 impl RemoteRun {
-    /// Continues the run's log, or begins it if there is none and no unfinished run is in the way. Call it within a
-    /// runtime.
+    /// Continues the run's log, or begins it if there is none and no unfinished run is in the way. `set_aside` keeps such
+    /// a run as it is. Call it within a runtime.
     pub fn open(
         TakenWorkDir(mut work_dir): TakenWorkDir,
         at: Timestamp,
         header: RunStarted,
-        unfinished: Unfinished,
+        set_aside: bool,
     ) -> Result<Self, EngineError> {
         let run = header.run.clone();
         let state = &work_dir.state;
         let is_here = state.view().runs()?.contains(&run);
-        if !is_here && unfinished == Unfinished::Refuse {
+        if !is_here && !set_aside {
             let (place, wanted) = (&header.place, Some(&header.manifest));
             history::refuse_unfinished(state.view(), place.worktree.as_deref(), wanted)?;
         }

@@ -52,15 +52,6 @@ const INPUTS_MAX: usize = 256;
 /// How long to wait for processes that an engine left behind: the keeper's grace time and some more.
 pub(crate) const KEEPER_PATIENCE: Duration = Duration::from_secs(10);
 
-/// What to do about an unfinished run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unfinished {
-    /// Start nothing.
-    Refuse,
-    /// Keep it and start a new one.
-    SetAside,
-}
-
 /// How this process drives a run. It is not part of the run, so it is not in its log.
 #[derive(Debug, Clone)]
 pub struct Driving {
@@ -93,12 +84,12 @@ impl Driving {
 pub fn start(
     workspace: &Workspace,
     header: RunStarted,
-    unfinished: Unfinished,
+    set_aside: bool,
     driving: Driving,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, EngineError> {
     let disk = real_disk(workspace, &header);
-    start_on(disk, workspace, header, unfinished, driving, observer)
+    start_on(disk, workspace, header, set_aside, driving, observer)
 }
 
 /// Like [`start`], on the caller's disk, which counts its syncs.
@@ -106,13 +97,13 @@ pub fn start_on(
     disk: Arc<dyn Disk>,
     workspace: &Workspace,
     header: RunStarted,
-    unfinished: Unfinished,
+    set_aside: bool,
     driving: Driving,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, EngineError> {
     let mut work_dir = LockedWorkDir::take(disk, workspace)?;
     leftovers::warn(work_dir.left_behind, observer);
-    if unfinished == Unfinished::Refuse {
+    if !set_aside {
         let (place, wanted) = (&header.place, Some(&header.manifest));
         history::refuse_unfinished(work_dir.state.view(), place.worktree.as_deref(), wanted)?;
     }

@@ -27,7 +27,7 @@ use ekiden_core::text::in_full;
 use ekiden_engine::log_check::ChangedLog;
 use ekiden_engine::observer::{Activity, Observer};
 use ekiden_engine::remote_run::AtWork;
-use ekiden_engine::runner::{self, Driving, Unfinished};
+use ekiden_engine::runner::{self, Driving};
 use ekiden_engine::steering::{self, Sender};
 use ekiden_engine::workspace::Workspace;
 use ekiden_engine::{EngineError, history};
@@ -138,8 +138,8 @@ fn begin(workspace: &Workspace, job: StageJob) -> Result<Outcome, EngineError> {
     bounds.run = Budget::default();
     bounds.change(&left(job.budget, job.agents, &teller.lost));
     let driving = driving(&job.messages.unwrap_or_default(), |_| true);
-    let unfinished = Unfinished::SetAside;
-    runner::start(workspace, header, unfinished, driving, &mut teller)
+    let set_aside = true;
+    runner::start(workspace, header, set_aside, driving, &mut teller)
 }
 
 fn go_on(workspace: &Workspace, job: StageJob) -> Result<Outcome, Box<dyn Error>> {

@@ -13,7 +13,6 @@ use ekiden_core::text::in_full;
 use ekiden_core::time::{Millis, Timestamp};
 use ekiden_engine::clock::{Clock as _, SystemClock};
 use ekiden_engine::remote_run::{RemoteRun, TakenWorkDir};
-use ekiden_engine::runner::Unfinished;
 use ekiden_engine::workspace::Workspace;
 use ekiden_engine::{EngineError, globs, history};
 use temporalio_client::errors::WorkflowInteractionError;
@@ -59,15 +58,11 @@ pub(crate) fn submit(mut wanted: Wanted) -> Result<u8, Failure> {
     let work = async {
         let client = connect(None).await?;
         let git = Git::at(&workspace.dir);
-        let unfinished = match wanted.new {
-            true => Unfinished::SetAside,
-            false => Unfinished::Refuse,
-        };
         let header = wanted.submission.header.clone();
         refuse_unknown(&git, &workspace.dir, &header.manifest).await?;
         let order = order(&client, &git, &wanted, &place, &base).await?;
         // Before the fleet has it, since after a crash nobody would know of it.
-        let opened = RemoteRun::open(work_dir, SystemClock.now(), header, unfinished);
+        let opened = RemoteRun::open(work_dir, SystemClock.now(), header, wanted.new);
         let opened = opened.map_err(|error| Failure::state(&error))?;
         let options = WorkflowStartOptions::new(place.queue, workflow(&run)).build();
         let started = client.start_workflow(FleetPlan::run, order, options).await;
@@ -111,12 +106,12 @@ pub(crate) fn follow(wanted: Followed) -> Result<u8, Failure> {
     place.remote.clone_from(&wanted.remote);
     let work_dir = TakenWorkDir::take(&workspace).map_err(|error| Failure::state(&error))?;
     let id = submission.header.run.clone();
-    let (known, unfinished) = known(&workspace, &id)?;
+    let (known, set_aside) = known(&workspace, &id)?;
     let is_shown = !wanted.detach;
     let work = async {
         let git = Git::at(&workspace.dir);
         let client = connect(None).await?;
-        let opened = RemoteRun::open(work_dir, at, submission.header.clone(), unfinished);
+        let opened = RemoteRun::open(work_dir, at, submission.header.clone(), set_aside);
         let following = Following {
             handle: handle(&client, &id),
             run: opened.map_err(|error| Failure::state(&error))?,
@@ -173,7 +168,7 @@ fn handle(client: &Client, run: &RunId) -> WorkflowHandle<Client, FleetPlan> {
 }
 
 /// What this work dir's log already has of the run, and whether an unfinished run may be in the way.
-fn known(workspace: &Workspace, run: &RunId) -> Result<(Known, Unfinished), Failure> {
+fn known(workspace: &Workspace, run: &RunId) -> Result<(Known, bool), Failure> {
     let failed = |error: EngineError| Failure::state(&error);
     let mut known = Known::default();
     let listed = history::list(workspace).map_err(failed)?;
@@ -184,11 +179,7 @@ fn known(workspace: &Workspace, run: &RunId) -> Result<(Known, Unfinished), Fail
     // A fleet goes on with its run, whatever is followed here.
     let is_elsewhere =
         history::newest_run(workspace).is_some_and(|newest| newest.header().fleet.is_some());
-    let unfinished = match is_elsewhere {
-        true => Unfinished::SetAside,
-        false => Unfinished::Refuse,
-    };
-    Ok((known, unfinished))
+    Ok((known, is_elsewhere))
 }
 
 /// The plan of a run, as stored at the remote, and when it was published.

@@ -37,7 +37,7 @@ use ekiden_core::manifest::{Manifest, Part, Stage};
 use ekiden_core::outcome::Outcome;
 use ekiden_core::settings::{RunStarted, Settings};
 use ekiden_core::time::Millis;
-use ekiden_engine::runner::{self, Driving, Unfinished};
+use ekiden_engine::runner::{self, Driving};
 use ekiden_engine::workspace::Workspace;
 use ekiden_store::disk::Disk;
 
@@ -65,7 +65,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         disk,
         &workspace,
         header(&workspace)?,
-        Unfinished::Refuse,
+        false,
         Driving::alone(),
         &mut watch,
     )?;

@@ -14,7 +14,7 @@ use ekiden_core::settings::{LimitsChanged, RunStarted, Settings};
 use ekiden_engine::git::branch;
 use ekiden_engine::log_check::ChangedLog;
 use ekiden_engine::observer::Observer as _;
-use ekiden_engine::runner::{self, Unfinished};
+use ekiden_engine::runner;
 use ekiden_engine::{history, workspace::Workspace};
 
 use super::fleet::{self, Placement};
@@ -207,12 +207,8 @@ pub(super) fn begin(
     if header.settings.guided {
         live.guide(guide::listen(workspace, &header.run));
     }
-    let unfinished = match set_aside {
-        true => Unfinished::SetAside,
-        false => Unfinished::Refuse,
-    };
     let driving = invocation.driving()?;
-    let outcome = watched.drive(|live| runner::start(workspace, header, unfinished, driving, live));
+    let outcome = watched.drive(|live| runner::start(workspace, header, set_aside, driving, live));
     Ok(Exit::of(&outcome?))
 }
 
