@@ -126,26 +126,15 @@ pub struct Patch {
     pub cut: bool,
 }
 
-/// How much of a change to show.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Detail {
-    /// The files and how much changed in each.
-    Stat,
-    Lines,
-}
-
-/// The difference between two commits, or from nothing to one. None if git no longer has them: a rebase or a
+/// The difference between two commits, or from nothing to one; with `stat`, the files and how much changed in each. None if git no longer has them: a rebase or a
 /// clean-up may have removed them.
 pub fn patch(
     workspace: &Workspace,
     from: Option<&str>,
     to: &str,
-    detail: Detail,
+    stat: bool,
 ) -> Result<Option<Patch>, SpawnError> {
-    let stat = match detail {
-        Detail::Stat => "--stat",
-        Detail::Lines => "--patch",
-    };
+    let form = if stat { "--stat" } else { "--patch" };
     let nothing = match to.len() == EMPTY_TREE_SHA256.len() {
         true => EMPTY_TREE_SHA256,
         false => EMPTY_TREE,
@@ -155,7 +144,7 @@ pub fn patch(
         "-c",
         "core.quotePath=false",
         "diff",
-        stat,
+        form,
         "--no-color",
         "--no-ext-diff",
         "--no-textconv",

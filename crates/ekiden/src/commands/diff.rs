@@ -1,7 +1,7 @@
 //! `ekiden diff N`: what a session changed, in the work tree and in the handoff.
 
 use clap::Args;
-use ekiden_engine::session_archive::{self, Detail};
+use ekiden_engine::session_archive;
 use serde::Serialize;
 
 use super::{ReadRun, RunArgs};
@@ -39,12 +39,7 @@ pub fn diff(args: &DiffArgs, output: &mut Output) -> Result<Exit, Failure> {
         told,
         kept: session,
     } = read.session(args.session)?;
-    let detail = if args.stat {
-        Detail::Stat
-    } else {
-        Detail::Lines
-    };
-    let commits = Commits::of(&read, session, detail)?;
+    let commits = Commits::of(&read, session, args.stat)?;
     let handoff = handoffs(read.sessions.before(session), session);
     if read.json {
         let (from, to) = match &commits.range {
@@ -119,7 +114,7 @@ enum Known {
 }
 
 impl Commits {
-    fn of(read: &ReadRun, session: &SessionParts, detail: Detail) -> Result<Self, Failure> {
+    fn of(read: &ReadRun, session: &SessionParts, stat: bool) -> Result<Self, Failure> {
         let nothing = |known| Self {
             known,
             range: None,
@@ -136,7 +131,7 @@ impl Commits {
             return Ok(nothing(Known::NoCommit));
         };
         let from = before.head.clone();
-        let patch = session_archive::patch(&read.workspace, from.as_deref(), &to, detail)
+        let patch = session_archive::patch(&read.workspace, from.as_deref(), &to, stat)
             .or_fail(Exit::State, "cannot ask git")?;
         Ok(Self {
             known: match patch {
