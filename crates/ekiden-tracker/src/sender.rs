@@ -61,11 +61,7 @@ type Tries = BTreeMap<String, Try>;
 /// A write that waits, for people.
 #[derive(Debug, Clone)]
 pub struct Waiting {
-    pub dir: PathBuf,
-    pub issue: String,
-    pub tracker: TrackerKind,
-    pub what: String,
-    pub since: Timestamp,
+    pub queued: Queued,
     /// When it is retried; `None` if at once.
     pub next: Option<Timestamp>,
     pub why: Option<String>,
@@ -89,15 +85,11 @@ pub fn standing(outbox: &Outbox, now: Timestamp) -> DiskResult<Standing> {
         let held = held(&tries, &queued, now);
         standing.is_due |= held.is_none();
         standing.waiting.push(Waiting {
-            dir: queued.dir.clone(),
-            issue: queued.issue.to_string(),
-            tracker: queued.issue.tracker,
-            what: queued.in_words(),
-            since: queued.at,
             next: held.map(|held| held.next),
             why: held
                 .or_else(|| tried(&tries, &queued).next())
                 .map(|tried| tried.why.clone()),
+            queued,
         });
     }
     Ok(standing)

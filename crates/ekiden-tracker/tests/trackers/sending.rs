@@ -82,7 +82,7 @@ fn a_failure_is_tried_again_later_and_later_and_told() {
     let standing = standing(&outbox, after(1)).unwrap();
     let waiting = &standing.waiting[0];
     assert_eq!(
-        (waiting.what.as_str(), waiting.why.as_deref()),
+        (&*waiting.queued.in_words(), waiting.why.as_deref()),
         (
             "comment: Session 1 · L2 at 86%",
             Some("no answer: it is gone")
@@ -164,7 +164,7 @@ fn what_a_tracker_never_takes_keeps_nothing_else_of_its_issue_waiting() {
     let [state] = waiting.as_slice() else {
         panic!("{waiting:?}")
     };
-    assert_eq!(state.what, "move to Nowhere");
+    assert_eq!(state.queued.in_words(), "move to Nowhere");
     let why = state.why.as_deref().unwrap();
     assert!(why.starts_with("it refuses: its states are "), "{why}");
     // It has its own tries: it was refused once, and nothing of it is due.

@@ -71,10 +71,10 @@ fn status(invocation: &Invocation, outbox: &Outbox, output: &mut Output) -> Resu
     let standing = standing(outbox, SystemClock.now())?;
     let (waiting, unreadable) = (standing.waiting, standing.unreadable);
     if invocation.json()? {
-        let write = |write: &Waiting| {
+        let write = |Waiting { queued, next, why }: &Waiting| {
             fields! {
-                "dir": phrase::path(&write.dir), "issue": write.issue, "tracker": write.tracker, "what": write.what, "why": write.why,
-                "since": phrase::utc(write.since), "next": write.next.map(phrase::utc),
+                "dir": phrase::path(&queued.dir), "issue": queued.issue.to_string(), "tracker": queued.issue.tracker,
+                "what": queued.in_words(), "why": why, "since": phrase::utc(queued.at), "next": next.map(phrase::utc),
             }
         };
         let waiting: Vec<Fields> = waiting.iter().map(write).collect();
@@ -87,14 +87,16 @@ fn status(invocation: &Invocation, outbox: &Outbox, output: &mut Output) -> Resu
     let (zone, here) = (TimeZone::system(), invocation.workspace_here()?.dir);
     // If several writes of an issue wait for the same thing, it is printed once, below them.
     for same in waiting.chunk_by(|one, next| {
-        (&one.dir, &one.issue, &one.why) == (&next.dir, &next.issue, &next.why)
+        let (this, other) = (&one.queued, &next.queued);
+        (&this.dir, &this.issue, &one.why) == (&other.dir, &other.issue, &next.why)
     }) {
-        for write in same {
-            let what = format!("{}  {}", one_line(&write.issue), one_line(&write.what));
-            let since = phrase::day_and_time(write.since, &zone);
-            let since = match write.dir == here {
+        for Waiting { queued, .. } in same {
+            let issue = one_line(&queued.issue.to_string());
+            let what = format!("{issue}  {}", one_line(&queued.in_words()));
+            let since = phrase::day_and_time(queued.at, &zone);
+            let since = match queued.dir == here {
                 true => format!("  since {since}"),
-                false => format!("  in {} since {since}", phrase::project(&write.dir)),
+                false => format!("  in {} since {since}", phrase::project(&queued.dir)),
             };
             output.line(Line::new(Tone::Plain, what).with(Tone::Quiet, since));
         }
