@@ -79,24 +79,15 @@ impl Documents {
 
     /// Keeps a document under the name of its minute (`2026-01-07-1045`), or the next free one
     /// (`2026-01-07-1045-2`). `.ekiden/` must exist. After a crash the document is there whole or not at
-    /// all.
-    pub fn add(&self, minute: &str, text: &str) -> DiskResult<PathBuf> {
-        self.add_made(&Origin::of(text), minute, text)
-    }
-
-    /// The same for a document made at this time.
-    pub fn add_at(&self, at: Timestamp, minute: &str, text: &str) -> DiskResult<PathBuf> {
+    /// all. `at` is when it was made, if that is known to more than the minute.
+    pub fn add(&self, at: Option<Timestamp>, minute: &str, text: &str) -> DiskResult<PathBuf> {
         let origin = Origin {
-            at: Some(at),
+            at,
             ..Origin::of(text)
         };
-        self.add_made(&origin, minute, text)
-    }
-
-    fn add_made(&self, origin: &Origin, minute: &str, text: &str) -> DiskResult<PathBuf> {
         make_dir(&*self.disk, &self.published.handoffs())?;
         ensure_dir(&*self.disk, &self.state.documents_made())?;
-        let origin = serde_json::to_string(origin).unwrap_or_default();
+        let origin = serde_json::to_string(&origin).unwrap_or_default();
         for number in 1..=DOCUMENTS_A_MINUTE_MAX {
             let name = if number == 1 {
                 format!("{minute}.md")

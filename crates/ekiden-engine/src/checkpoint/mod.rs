@@ -140,7 +140,7 @@ pub fn take(request: &Request) -> Result<Taken, CheckpointError> {
         tree,
         told,
     };
-    let path = documents.add_at(request.now, &minute(&facts.at), &document(&facts))?;
+    let path = documents.add(Some(request.now), &minute(&facts.at), &document(&facts))?;
     Ok(taken(path, false, facts.issue, &facts.tree, &facts.told))
 }
 

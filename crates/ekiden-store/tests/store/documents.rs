@@ -21,7 +21,7 @@ fn with<T>(disk: &Arc<SimDisk>, work_dir: &str, ask: impl FnOnce(Documents) -> T
 }
 
 fn add(disk: &Arc<SimDisk>, minute: &str, text: &str) -> String {
-    let path = with(disk, "/p", |documents| documents.add(minute, text)).unwrap();
+    let path = with(disk, "/p", |documents| documents.add(None, minute, text)).unwrap();
     path.file_name().unwrap().to_str().unwrap().to_owned()
 }
 
@@ -68,7 +68,7 @@ fn worktrees_that_share_a_state_directory_share_no_name() {
     let disk = project();
     disk.plant_dir(Path::new("/w/.ekiden"));
     add(&disk, MINUTE, "one");
-    let other = with(&disk, "/w", |documents| documents.add(MINUTE, "two")).unwrap();
+    let other = with(&disk, "/w", |documents| documents.add(None, MINUTE, "two")).unwrap();
     assert_eq!(other, Path::new("/w/.ekiden/handoffs/2026-01-07-1045-2.md"));
 }
 
@@ -143,7 +143,7 @@ fn the_newest_document_is_the_one_that_was_made_last_whatever_the_local_time_was
     let a_person_s = Path::new("/p/.ekiden/handoffs/2026-01-07-2100.md");
     disk.plant_file(a_person_s, b"a person's");
     let add = |at, minute, text| {
-        let add = |documents: Documents| documents.add_at(Timestamp(at), minute, text);
+        let add = |documents: Documents| documents.add(Some(Timestamp(at)), minute, text);
         with(&disk, "/p", add).unwrap();
     };
     add(1_000, "2026-01-07-2300", "in Tokyo");
@@ -197,7 +197,7 @@ fn links_are_neither_read_nor_written_through() {
     disk.create_link(Path::new("/p/.ekiden/handoffs"), Path::new("/home/.ssh"))
         .unwrap();
     with(&disk, "/p", |documents| {
-        documents.add(MINUTE, "x").unwrap_err();
+        documents.add(None, MINUTE, "x").unwrap_err();
         documents.names().unwrap_err();
     });
 }
@@ -209,7 +209,7 @@ fn a_document_is_whole_or_not_there_after_every_crash() {
         &project(),
         |disk| {
             with(disk, "/p", |documents| {
-                documents.add(MINUTE, "the document").is_ok()
+                documents.add(None, MINUTE, "the document").is_ok()
             })
         },
         |disk, _, _| {
@@ -219,7 +219,7 @@ fn a_document_is_whole_or_not_there_after_every_crash() {
             });
             assert!(text.is_none_or(|text| text == "the document"));
             let again = with(disk, "/p", |documents| {
-                documents.add(MINUTE, "again").unwrap()
+                documents.add(None, MINUTE, "again").unwrap()
             });
             assert_eq!(disk.read(&again, 100).unwrap(), b"again");
         },

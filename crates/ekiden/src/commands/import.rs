@@ -264,7 +264,7 @@ fn take_documents(
             None if dry_run => Became::New(format!(".ekiden/handoffs/{}.md", document.minute)),
             None => {
                 workspace.prepare()?;
-                let path = kept.add(&document.minute, &document.text)?;
+                let path = kept.add(None, &document.minute, &document.text)?;
                 if let Some(modified) = document.modified {
                     // Otherwise it would count as new.
                     let _ = kept.date(&path, modified);
