@@ -83,13 +83,13 @@ pub fn settle_dirs(disk: &dyn Disk, top: &Path, dir: &Path) -> DiskResult<()> {
         .try_for_each(|dir| disk.sync_dir(dir))
 }
 
-/// Copies a file of any size whole, durably except for its name: the caller syncs the directory.
-pub(crate) fn copy_whole(disk: &dyn Disk, from: &Path, to: &Path) -> DiskResult<()> {
-    copy_read(disk, &mut *disk.reader(from, 0)?, from, to)
-}
-
-/// The same for what is read from `reader`.
-fn copy_read(disk: &dyn Disk, reader: &mut dyn Read, from: &Path, to: &Path) -> DiskResult<()> {
+/// Copies a file of any size whole from `reader`, durably except for its name: the caller syncs the directory.
+pub(crate) fn copy_read(
+    disk: &dyn Disk,
+    reader: &mut dyn Read,
+    from: &Path,
+    to: &Path,
+) -> DiskResult<()> {
     let staged = temporary(to);
     stage(disk, &staged, b"", Durability::Derived)?;
     let mut len = 0;

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use ekiden_core::handoff::{FileText, HandoffFile, HandoffFiles, NotText};
 use ekiden_core::limits::HANDOFF_FILE_BYTES_MAX;
 
-use crate::archive::{copy_whole, ensure_dir, holds, same_content};
+use crate::archive::{copy_read, ensure_dir, holds, same_content};
 use crate::disk::{Cause, Disk, DiskError, DiskResult, Kind, Stat, parent};
 use crate::layout::SessionLayout;
 
@@ -229,7 +229,7 @@ pub fn keep(disk: &dyn Disk, path: &Path, left: &Path) -> DiskResult<Option<Path
     for number in 2.. {
         is_new = disk.stat(&copy)?.is_none();
         if is_new {
-            copy_whole(disk, path, &copy)?;
+            copy_read(disk, &mut *disk.reader(path, 0)?, path, &copy)?;
             break;
         }
         if same_content(disk, path, &copy)? {

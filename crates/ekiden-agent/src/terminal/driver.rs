@@ -136,7 +136,9 @@ impl Driver {
                     if self.conversation.is_other {
                         self.child.terminate();
                     }
-                    if awaits_limit && self.transcript_has_limit() {
+                    let transcript = self.conversation.transcript.as_deref();
+                    let has_limit = |transcript| self.unhooked.has_limit(transcript);
+                    if awaits_limit && transcript.is_some_and(has_limit) {
                         self.conversation.limit_is_known();
                     }
                 }
@@ -167,11 +169,6 @@ impl Driver {
         while let Some(report) = self.conversation.next_report() {
             engine.tell(report).await;
         }
-    }
-
-    fn transcript_has_limit(&self) -> bool {
-        let transcript = self.conversation.transcript.as_deref();
-        transcript.is_some_and(|transcript| self.unhooked.has_limit(transcript))
     }
 
     fn obey(&mut self, command: AgentCommand) {

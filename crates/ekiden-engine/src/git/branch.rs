@@ -7,12 +7,11 @@
 
 use std::path::Path;
 
-use ekiden_core::text::one_line;
+use ekiden_core::text::{in_full, one_line};
 
 use super::status::under_way;
 use super::{GitError, ask};
 use crate::workspace::Workspace;
-use ekiden_core::text::in_full;
 
 /// Prints a branch or another ref that contains the checked-out commit, if there is one.
 pub(crate) const ON_A_REF: &str = "for-each-ref --count=1 --contains=HEAD";

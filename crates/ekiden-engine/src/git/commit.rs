@@ -19,14 +19,13 @@ use ekiden_core::event::Commit;
 use ekiden_core::limits;
 use ekiden_core::prompt::budget::{Keep, Mark, NOWHERE, cut_by_size};
 use ekiden_core::settings::CommitPlan;
-use ekiden_core::text::{clean, short};
+use ekiden_core::text::{clean, in_full, short};
 
 use super::branch::full_name;
 use super::dirty::{self, Changes};
 use super::flood::{Lent, is_in};
 use super::status::{Entry, Scope, pathspecs, under_way};
 use super::{FROM_STDIN, Git, GitError, never};
-use ekiden_core::text::in_full;
 
 /// The trailer by which we find a commit or a merge again.
 pub(crate) const TRAILER: &str = "Ekiden-Effect";

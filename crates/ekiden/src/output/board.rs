@@ -78,7 +78,11 @@ impl Board {
 
     /// What the relays at work spend is never known.
     pub fn is_uncounted(&self) -> bool {
-        !self.relays.is_empty() && self.relays.values().all(RelayProgress::reports_nothing)
+        !self.relays.is_empty()
+            && self
+                .relays
+                .values()
+                .all(|progress| progress.reports_nothing)
     }
 
     pub fn relay(&mut self, stage: &StageId) -> Option<&mut RelayProgress> {

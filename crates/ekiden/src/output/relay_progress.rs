@@ -32,7 +32,7 @@ pub struct RelayProgress {
     session_max: u32,
     levels: Option<Levels>,
     /// While it works, the agent reports neither its context nor what it spends.
-    reports_nothing: bool,
+    pub reports_nothing: bool,
     /// The window of the last session that reported one, and why the last attempt ended.
     window: Option<Window>,
     ended: Option<EndCause>,
@@ -130,10 +130,6 @@ impl RelayProgress {
         self.subscription = seen.subscription;
         self.subagents = seen.subagents;
         self.activity = seen.activity.cloned();
-    }
-
-    pub fn reports_nothing(&self) -> bool {
-        self.reports_nothing
     }
 
     pub fn is_working(&self) -> bool {
