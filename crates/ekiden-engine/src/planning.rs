@@ -78,10 +78,11 @@ pub struct Planner {
     bounds: Bounds,
     runtime: Runtime,
     signals: Signals,
-    session: SessionNumber,
+    pub session: SessionNumber,
     spent: Spend,
     subscription: bool,
-    prices: Prices,
+    /// What its sessions and the project's newest run taught.
+    pub prices: Prices,
 }
 
 impl Planner {
@@ -122,18 +123,9 @@ impl Planner {
         self.work_dir.left_behind
     }
 
-    pub fn session(&self) -> SessionNumber {
-        self.session
-    }
-
     /// What its sessions have spent; true if that is the API price.
     pub fn spent(&self) -> (Spend, bool) {
         (self.spent, self.subscription)
-    }
-
-    /// What its sessions and the project's newest run taught.
-    pub fn prices(&self) -> &Prices {
-        &self.prices
     }
 
     /// What may be spent in all.

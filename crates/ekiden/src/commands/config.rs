@@ -310,7 +310,7 @@ fn show(args: &ShowArgs, output: &mut Output) -> Result<Exit, Failure> {
         let place = format!("  {}{}", place(row, given), held.unwrap_or_default());
         output.line(line.with(Tone::Quiet, place));
     }
-    if let Some(file) = approvals.file().filter(|_| everything) {
+    if let Some(file) = approvals.path.as_deref().filter(|_| everything) {
         let text = "the agent may do everything in this project";
         let place = format!(
             "  {}; to withdraw it: {}{}",

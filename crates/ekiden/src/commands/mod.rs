@@ -426,8 +426,8 @@ impl ReadRun {
             let text = format!("run {} has no session {number}: {begun} began", self.id);
             let failure = Failure::new(Exit::MissingInput, text);
             // An id may be all digits.
-            let ids = self.sessions.reporter.ids().iter();
-            let run = ids.map(|run| phrase::short_id(run, self.sessions.reporter.ids()));
+            let ids = &self.sessions.reporter.ids;
+            let run = ids.iter().map(|run| phrase::short_id(run, ids));
             let failure = match run.into_iter().find(|run| *run == number.to_string()) {
                 Some(run) => failure.hint(format!(
                     "to name run {run}, put the session's number before it: `1 {run}`"

@@ -147,7 +147,7 @@ impl<'a> Planner<'a> {
             .map_err(|failure| failure.hint(format!("{split}, which is complete")))?;
         author::write(&self.workspace.dir, &manifest, &planned)?;
         self.settings.bounds.run = author.planner.budget().after(author.planner.spent().0);
-        self.prices = Some(author.planner.prices().clone());
+        self.prices = Some(author.planner.prices.clone());
         Ok(Written { document, manifest })
     }
 

@@ -260,7 +260,7 @@ pub(super) fn settle_permissions(
     let project = invocation.workspace_here()?.dir;
     let remembered = Remembered {
         settings: file.as_deref(),
-        of_project: approvals.file(),
+        of_project: approvals.path.as_deref(),
         everything: approvals.has_everything(&project),
     };
     let mut choice = None;
@@ -281,7 +281,11 @@ pub(super) fn settle_permissions(
     };
     let (what, saved) = match choice.mode() {
         None => {
-            let place = approvals.file().map(phrase::path).unwrap_or_default();
+            let place = approvals
+                .path
+                .as_deref()
+                .map(phrase::path)
+                .unwrap_or_default();
             let what = format!("everything, for this project only, in {place}");
             (what, approvals.allow_everything(&project))
         }

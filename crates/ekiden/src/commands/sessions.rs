@@ -48,7 +48,10 @@ pub fn sessions(args: &SessionsArgs, output: &mut Output) -> Result<Exit, Failur
         state: State::of(session, at_work),
     };
     let rows: Vec<Row<'_>> = read.sessions.all().map(row).collect();
-    let (timeline, of) = (read.sessions.reporter.timeline(), read.stage.as_ref());
+    let (timeline, of) = (
+        read.sessions.reporter.timeline.as_ref(),
+        read.stage.as_ref(),
+    );
     let (earlier, from) = imported::of(&read);
     if read.json {
         let earlier = earlier.iter().map(|number| imported::json(*number, from));

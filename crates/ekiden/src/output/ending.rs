@@ -20,11 +20,11 @@ use crate::exit::Exit;
 impl Reporter {
     pub(super) fn run_ended(&mut self, run: &Run, outcome: &Outcome) {
         self.settled(run);
-        let Some(timeline) = self.timeline() else {
+        let Some(timeline) = &self.timeline else {
             return;
         };
         let (id, standing) = (self.id(run), &timeline.standing);
-        let which = phrase::which(&run.header().run, self.ids());
+        let which = phrase::which(&run.header().run, &self.ids);
         let ended = Ended {
             outcome,
             run,

@@ -288,7 +288,7 @@ impl<'a> Live<'a> {
         let run = &run.header().run;
         self.reporter.report = match &self.reports {
             Reports::WriteIn(workspace) => {
-                Some(report::write(workspace, run, self.reporter.ids())?.html)
+                Some(report::write(workspace, run, &self.reporter.ids)?.html)
             }
             Reports::FindIn(workspace) => report::wait_for(workspace, run),
         };

@@ -34,7 +34,7 @@ use super::{phrase, stage_table, steering};
 
 pub struct Reporter {
     /// The runs that the run's short id must differ from.
-    ids: Vec<RunId>,
+    pub ids: Vec<RunId>,
     pub zone: TimeZone,
     /// The reader can type to the run.
     pub guided: bool,
@@ -42,7 +42,7 @@ pub struct Reporter {
     /// Where the run's report is, once it is written.
     pub report: Option<PathBuf>,
     /// What the log says so far; `None` before its first record.
-    timeline: Option<Timeline>,
+    pub timeline: Option<Timeline>,
     pub(super) windows: BTreeMap<StageId, (Window, Option<String>)>,
     /// The time of the last record.
     pub(super) at: Timestamp,
@@ -137,11 +137,6 @@ impl Reporter {
         timeline.map_or(Before::Otherwise, |timeline| timeline.before(stage))
     }
 
-    /// What the log says so far; `None` before its first record.
-    pub fn timeline(&self) -> Option<&Timeline> {
-        self.timeline.as_ref()
-    }
-
     /// The same, with the run's totals.
     pub fn settled(&mut self, run: &Run) -> Option<&Timeline> {
         let timeline = self.timeline.as_mut()?;
@@ -153,11 +148,6 @@ impl Reporter {
     pub fn percent(&self, stage: &StageId, usage_tokens: u64) -> Option<u64> {
         let (window, _) = self.windows.get(stage).filter(|_| usage_tokens > 0)?;
         Some(window.percent(usage_tokens))
-    }
-
-    /// The runs that the run's short id must differ from.
-    pub fn ids(&self) -> &[RunId] {
-        &self.ids
     }
 
     /// The run's id, as short as possible.

@@ -217,7 +217,8 @@ impl Reporter {
         let cautions = cautions(ended);
         let percent = self.percent(stage, counters.usage_tokens);
         let tool_calls = self
-            .timeline()
+            .timeline
+            .as_ref()
             .is_some_and(|timeline| timeline.is_heard(stage, attempt))
             .then_some(counters.tool_calls);
         let entry = Entry::of_session("attempt_ended", session).fields(fields! {

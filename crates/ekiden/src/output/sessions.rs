@@ -98,7 +98,11 @@ impl Sessions {
 
     /// All sessions that began, in order.
     pub fn all(&self) -> impl DoubleEndedIterator<Item = Session<'_>> {
-        let stages = self.reporter.timeline().map(|told| told.stages.iter());
+        let stages = self
+            .reporter
+            .timeline
+            .as_ref()
+            .map(|told| told.stages.iter());
         let stage = stages.and_then(|mut all| all.find(|stage| self.is_asked(&stage.id)));
         let told = stage.map_or(&[][..], |stage| &stage.sessions).iter();
         told.zip(&self.kept)

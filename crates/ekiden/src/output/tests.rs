@@ -554,7 +554,7 @@ fn a_wait_that_has_just_begun_has_not_been_waited_for() {
     };
     scenario.ends(attempt(1, 1), limit, HandoffFiles::default());
     let problems = |scenario: &Scenario| {
-        let timeline = scenario.sessions.reporter.timeline().unwrap();
+        let timeline = scenario.sessions.reporter.timeline.as_ref().unwrap();
         problems::line(timeline, None).unwrap().plain()
     };
     let told = problems(&scenario);

@@ -207,7 +207,7 @@ impl Author<'_> {
 
     fn begins(&mut self, what: &str) {
         if !self.voice.json {
-            let session = self.planner.session();
+            let session = self.planner.session;
             let line = Line::new(Tone::Plain, format!("session {session}"));
             self.voice
                 .output
@@ -262,7 +262,7 @@ impl Author<'_> {
             return Err(stopped(cause));
         }
         self.waited.0 += length.0;
-        let (until, next) = (now + length, (self.planner.session().get(), 1));
+        let (until, next) = (now + length, (self.planner.session.get(), 1));
         let why = if is_limit {
             WaitCause::UsageLimit
         } else {

@@ -46,7 +46,8 @@ pub struct Restricted {
 
 #[derive(Debug)]
 pub struct Approvals {
-    path: Option<PathBuf>,
+    /// The file that holds them, if the user has a home.
+    pub path: Option<PathBuf>,
     lines: Vec<String>,
 }
 
@@ -152,11 +153,6 @@ impl Approvals {
     pub fn approve_manifest(self, project: &Path, hash: &str) -> Result<(), Failure> {
         let line = format!("{MANIFEST} {hash} {}", project_name(project));
         self.change(|lines| lines.push(line))
-    }
-
-    /// The file that holds them, if the user has a home.
-    pub fn file(&self) -> Option<&Path> {
-        self.path.as_deref()
     }
 
     /// The user chose that an agent may do everything in this project.
