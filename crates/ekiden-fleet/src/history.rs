@@ -68,34 +68,34 @@ impl Heard {
 
 impl Reader {
     pub(crate) fn read(&mut self, event: &HistoryEvent) -> Vec<(Timestamp, Event)> {
-        let at = event.event_time.clone();
+        let at = event.event_time;
         let at = at.and_then(|at| Timestamp::of_system(at.try_into().ok()?));
         let at = at.unwrap_or_default();
         let Some(attributes) = event.attributes.as_ref() else {
             return Vec::new();
         };
-        match attributes {
-            // A plan that has ended waits for a resume, with a timer.
-            Attributes::TimerStartedEventAttributes(_)
-            | Attributes::WorkflowExecutionCompletedEventAttributes(_) => {
-                let short = std::mem::take(&mut self.short).into_iter();
-                let ends = short.map(|(stage, outcome)| ended(stage, outcome));
-                // A follower's plan may have started to merge them before it heard of the end.
-                let unasked = self.unasked.iter().cloned().map(|stage| {
-                    let merge = Merge::Cancelled;
-                    of_worktree(stage, WorktreeEvent::Merged { merge })
-                });
-                return ends.chain(unasked).map(|event| (at, event)).collect();
-            }
-            Attributes::WorkflowTaskStartedEventAttributes(_) => self.taken_in = self.waiting.len(),
-            Attributes::WorkflowTaskCompletedEventAttributes(_) => {
-                let mut all: Vec<_> = self.waiting.drain(..self.taken_in).collect();
-                self.taken_in = 0;
-                all.sort_by_key(|(_, heard)| !heard.is_signal());
-                let taken = all.into_iter().map(|(at, heard)| (at, self.take_in(heard)));
-                return taken.collect();
-            }
-            _ => {}
+        // A plan that has ended waits for a resume, with a timer.
+        if let Attributes::TimerStartedEventAttributes(_)
+        | Attributes::WorkflowExecutionCompletedEventAttributes(_) = attributes
+        {
+            let short = std::mem::take(&mut self.short).into_iter();
+            let ends = short.map(|(stage, outcome)| ended(stage, outcome));
+            // A follower's plan may have started to merge them before it heard of the end.
+            let unasked = self.unasked.iter().cloned().map(|stage| {
+                let merge = Merge::Cancelled;
+                of_worktree(stage, WorktreeEvent::Merged { merge })
+            });
+            return ends.chain(unasked).map(|event| (at, event)).collect();
+        }
+        if let Attributes::WorkflowTaskStartedEventAttributes(_) = attributes {
+            self.taken_in = self.waiting.len();
+        }
+        if let Attributes::WorkflowTaskCompletedEventAttributes(_) = attributes {
+            let mut all: Vec<_> = self.waiting.drain(..self.taken_in).collect();
+            self.taken_in = 0;
+            all.sort_by_key(|(_, heard)| !heard.is_signal());
+            let taken = all.into_iter().map(|(at, heard)| (at, self.take_in(heard)));
+            return taken.collect();
         }
         let Some(heard) = self.heard(event.event_id, attributes) else {
             return Vec::new();
