@@ -66,13 +66,15 @@ pub(super) fn show(
     };
     let ids = run_ids(workspace)?;
     let id = phrase::short_id(run, &ids);
+    let mut live = Live::new(output, json, false, ids);
     let there = invocation.shown_work_dir(workspace)?;
-    let (flag, reports) = (there.flag(), Reports::FindIn(workspace.clone()));
-    let mut live = Live::new(output, (json, false), ids, there, reports);
+    live.is_in(there.clone());
+    live.reports = Reports::FindIn(workspace.clone());
     live.shown().output.hold();
     let mut follow = Follow::begin(workspace, run, |record, run| {
         live.print_record(record, run);
     })?;
+    let flag = there.flag();
     let mut shown = live.shown();
     let lines_max = if json {
         usize::MAX

@@ -193,9 +193,9 @@ pub fn fleet(args: &FleetArgs, output: &mut Output) -> Result<Exit, Failure> {
             let remote = args.remote.as_ref().or(place.map(|place| &place.remote));
             let remote = remote.map_or("origin", String::as_str);
             let program = follow(&workspace, &args.run, remote, None, false);
-            let (there, ids) = (invocation.shown_work_dir(&workspace)?, run_ids(&workspace)?);
-            let reports = Reports::WriteIn(workspace.clone());
-            let mut live = Live::new(output, (invocation.json()?, false), ids, there, reports);
+            let mut live = Live::new(output, invocation.json()?, false, run_ids(&workspace)?);
+            live.is_in(invocation.shown_work_dir(&workspace)?);
+            live.reports = Reports::WriteIn(workspace.clone());
             live.notices = Some(invocation.notices(&workspace)?);
             let done = live.with_view(|| None, |live| program.watch(&workspace, 0, live));
             live.finish_sending();

@@ -41,8 +41,9 @@ pub fn log(args: &LogArgs, output: &mut Output) -> Result<Exit, Failure> {
     };
     let (ids, there) = (run_ids(&workspace)?, invocation.shown_work_dir(&workspace)?);
     let which = phrase::short_id(&asked, &ids) + &there.flag();
-    let reports = Reports::FindIn(workspace.clone());
-    let mut live = Live::new(output, (json, false), ids, there, reports);
+    let mut live = Live::new(output, json, false, ids);
+    live.is_in(there);
+    live.reports = Reports::FindIn(workspace.clone());
     let mut follow = Follow::begin(&workspace, &asked, |record, run| {
         if record.seq == 1 && !json {
             live.line(&day(run));

@@ -207,9 +207,9 @@ impl Invocation {
     /// The view of a run that starts or continues.
     fn live<'a>(&self, output: &'a mut Output, workspace: &Workspace) -> Result<Live<'a>, Failure> {
         let verbose = self.given.need(&table::VERBOSE)?;
-        let (there, ids) = (self.shown_work_dir(workspace)?, run_ids(workspace)?);
-        let reports = Reports::WriteIn(workspace.clone());
-        let mut live = Live::new(output, (self.json()?, verbose), ids, there, reports);
+        let mut live = Live::new(output, self.json()?, verbose, run_ids(workspace)?);
+        live.is_in(self.shown_work_dir(workspace)?);
+        live.reports = Reports::WriteIn(workspace.clone());
         match chosen::telemetry(&self.given, &self.environment)? {
             Ok(endpoints) => {
                 let telemetry = |endpoints| Telemetry::new(endpoints, workspace.clone());

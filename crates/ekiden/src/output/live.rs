@@ -73,6 +73,7 @@ pub struct Live<'a> {
 /// What happens to the report of a run that ends.
 #[derive(Debug)]
 pub enum Reports {
+    Unknown,
     /// We work on the run, so we write it.
     WriteIn(Workspace),
     /// The process that works on the run writes it.
@@ -81,24 +82,16 @@ pub enum Reports {
 
 impl<'a> Live<'a> {
     /// A view of a run that starts or continues. `ids` are the runs that its short id must differ from.
-    pub fn new(
-        output: &'a mut Output,
-        (json, verbose): (bool, bool),
-        ids: Vec<RunId>,
-        there: ShownWorkDir,
-        reports: Reports,
-    ) -> Self {
+    pub fn new(output: &'a mut Output, json: bool, verbose: bool, ids: Vec<RunId>) -> Self {
         let shown = Shown {
             output,
             board: Board::default(),
             frame: Vec::new(),
             is_full: false,
         };
-        let mut reporter = Reporter::new(ids, TimeZone::system());
-        reporter.there = there;
         Self {
             shown: Arc::new(Mutex::new(shown)),
-            reporter,
+            reporter: Reporter::new(ids, TimeZone::system()),
             json,
             verbose: verbose && !json,
             run: None,
@@ -107,13 +100,17 @@ impl<'a> Live<'a> {
             has_view: false,
             now: Timestamp::default(),
             typed: None,
-            reports,
+            reports: Reports::Unknown,
             telemetry: None,
             notices: None,
             tracker: None,
             memory: None,
             begun: None,
         }
+    }
+
+    pub fn is_in(&mut self, there: ShownWorkDir) {
+        self.reporter.there = there;
     }
 
     /// A person types to the run here; `typed` yields what cannot be carried out.
@@ -287,6 +284,7 @@ impl<'a> Live<'a> {
         }
         let run = &run.header().run;
         self.reporter.report = match &self.reports {
+            Reports::Unknown => None,
             Reports::WriteIn(workspace) => {
                 Some(report::write(workspace, run, &self.reporter.ids)?.html)
             }

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use ekiden_core::hash::sha256_hex;
 use ekiden_core::ids::StageId;
-use ekiden_core::secrets::{mask, masked};
+use ekiden_core::secrets::masked;
 use ekiden_core::text::in_full;
 use ekiden_core::time::{Millis, Timestamp};
 use ekiden_engine::clock::{Clock as _, SystemClock};
@@ -436,7 +436,7 @@ fn row(found: &Found, status: &RunStatus) -> Row {
     let (tone, state) = status.word();
     Row {
         tone: report::tone(tone),
-        task: mask(&one_line(&run.task_names())).into_owned(),
+        task: one_line(&run.task_names()),
         ..unreadable(found, state.to_owned())
     }
 }
