@@ -53,6 +53,11 @@ pub fn handoff(args: &HandoffArgs, output: &mut Output) -> Result<Exit, Failure>
         Some((name, text)) => (documents.path(&name), text, false),
         None => {
             end_leftovers(&workspace, output);
+            // In a shell it is of the session that was last watched here.
+            let last = || Watched::for_command(session).ok();
+            let watched = watched.or_else(last);
+            let last = watched.as_ref().map(|watched| watched.session.as_str());
+            let session = last.filter(|last| !last.is_empty()).or(session);
             let taken = take(&invocation, &workspace, session, watched.as_ref())?;
             let text = documents.read(&taken.name)?.unwrap_or_default();
             (taken.document, text, !taken.again)

@@ -620,6 +620,21 @@ fn a_handoff_of_the_session_is_the_guards_checkpoint() {
     );
 }
 
+/// Such as after the client crashed.
+// shows: CHK-07, HND-07
+#[test]
+fn a_handoff_that_is_asked_for_in_a_shell_is_of_the_session_that_was_last_here() {
+    let session = Watched::new();
+    let projects = session.environment.path("home/.claude/projects/-p");
+    std::fs::create_dir_all(&projects).unwrap();
+    session.uses(84).batch("make");
+    let known = projects.join(format!("{SESSION}.jsonl"));
+    std::fs::copy(session.transcript(), known).unwrap();
+    let document = session.environment.run(&["handoff"]).expect(0).stdout;
+    let used = "context_at_checkpoint: 84%";
+    assert!(document.contains(used), "{document}");
+}
+
 // shows: CHK-07, CHK-12
 #[test]
 fn what_a_session_asks_for_is_about_its_project_wherever_its_agent_stands() {

@@ -189,6 +189,10 @@ impl Judge<'_> {
         if self.watch.armed.level == Level::L3 && !self.watch.armed.released {
             self.record(WatchEvent::Released);
         }
+        let last = self.watch.last.as_ref();
+        if last.is_some_and(|last| last.filled.is_some_and(|used| used > 0)) {
+            self.record(WatchEvent::Filled { used_tokens: 0 });
+        }
         self.announce_document();
     }
 
@@ -408,7 +412,8 @@ impl Judge<'_> {
 }
 
 impl Watch {
-    /// The last document can replace this conversation: the agent filled it in, and little was done since.
+    /// The last document can replace this conversation: the agent filled it in, and since then it did little and the person
+    /// said nothing.
     pub fn document_stands(&self, reading: Option<&Reading>) -> bool {
         let last = self.last.as_ref().filter(|last| !last.outdated);
         let filled = last.and_then(|last| last.filled);

@@ -53,7 +53,7 @@ pub enum WatchEvent {
     Announced,
     /// The agent wrote into the document.
     Filled {
-        /// The use after that, in tokens; 0 in records of earlier versions.
+        /// The use after that, in tokens; 0 once the person has sent another prompt, which is not in the document.
         #[serde(default)]
         used_tokens: u64,
     },

@@ -661,4 +661,7 @@ fn a_document_stands_for_its_conversation_only_if_little_was_done_since() {
     });
     assert!(stands(&mut session, 101));
     assert!(!stands(&mut session, 102));
+    assert!(stands(&mut session, 97));
+    session.at(97, &Trigger::Prompt);
+    assert!(!stands(&mut session, 97), "the prompt is not in it");
 }

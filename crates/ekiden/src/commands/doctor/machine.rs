@@ -39,6 +39,10 @@ fn git(workspace: &Workspace) -> Check {
         return Check::warning("git", "not installed", remedy);
     };
     let version = one_line(String::from_utf8_lossy(&version.stdout).trim());
+    if is_old(&version) {
+        let remedy = "install git 2.38 or newer: ekiden cannot commit or merge with an older one";
+        return Check::warning("git", version, remedy);
+    }
     match &workspace.git {
         Some(_) => Check::ok("git", format!("{version}; the work dir is in a repository")),
         None => Check::warning(
@@ -47,6 +51,14 @@ fn git(workspace: &Workspace) -> Check {
             "`git init`, to see and undo every session's changes",
         ),
     }
+}
+
+/// Older than 2.38, if it says so: `git version 2.25.1`.
+fn is_old(version: &str) -> bool {
+    let numbers = version.strip_prefix("git version ");
+    let mut numbers = numbers.into_iter().flat_map(|numbers| numbers.split('.'));
+    let mut number = || numbers.next()?.parse::<u32>().ok();
+    number().zip(number()).is_some_and(|found| found < (2, 38))
 }
 
 /// The state directory may not exist yet; then the nearest directory above it counts.
@@ -138,4 +150,25 @@ fn platform() -> Check {
         ),
         "after a crash, look for tools that are still running",
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_old;
+
+    // shows: RUN-20
+    #[test]
+    fn a_git_that_cannot_commit_or_merge_is_told() {
+        for old in ["git version 2.25.1", "git version 1.99"] {
+            assert!(is_old(old), "{old}");
+        }
+        for new in [
+            "git version 2.38.0",
+            "git version 2.39.5 (Apple Git-154)",
+            "git version 3.0.0",
+            "git version next",
+        ] {
+            assert!(!is_old(new), "{new}");
+        }
+    }
 }
