@@ -74,7 +74,7 @@ pub fn said(
             reason: CheckpointReason::Compaction,
             document,
         } => (
-            format!("Before the compaction ekiden wrote a handoff document: {document}"),
+            format!("Before the conversation got shorter, ekiden wrote a handoff document: {document}"),
             AGENT_COMPACTED.replace("{document}", document),
         ),
         Alert::Written { document, .. } => (
@@ -240,7 +240,7 @@ mod tests {
     #[test]
     fn a_checkpoint_for_a_compaction_ends_nothing() {
         let said = said_of(&written(CheckpointReason::Compaction));
-        assert!(said.person.starts_with("Before the compaction"), "{said:?}");
+        assert!(said.person.starts_with("Before the conversation got shorter"), "{said:?}");
         assert!(said.agent.contains("the work continues"), "{said:?}");
         for text in [said.person, said.agent] {
             assert!(

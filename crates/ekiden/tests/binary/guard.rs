@@ -552,7 +552,7 @@ fn after_a_compaction_work_continues() {
     );
     let told = fresh.batch("ls");
     assert!(
-        person(&told).starts_with("Before the compaction ekiden wrote"),
+        person(&told).starts_with("Before the conversation got shorter, ekiden wrote"),
         "{told}"
     );
     assert!(agent(&told).contains("the work continues"), "{told}");

@@ -363,7 +363,7 @@ fn next_steps(facts: &Facts) -> String {
     }
     steps.extend(facts.next_part.as_deref().map(|part| one_line(part, 400)));
     if steps.is_empty() {
-        steps.push("Nothing is recorded as open: ask what comes next.".to_owned());
+        steps.push("No step is recorded: do what Decisions says comes next, or ask.".to_owned());
     }
     let steps = (1..).zip(steps);
     steps

@@ -265,7 +265,7 @@ fn steps(facts: &Facts) -> Vec<String> {
 fn steps_begin_with_what_blocks_and_are_never_empty() {
     assert_eq!(
         steps(&bare()),
-        ["Nothing is recorded as open: ask what comes next."]
+        ["No step is recorded: do what Decisions says comes next, or ask."]
     );
     let mut facts = full();
     let under_way = Some("a rebase".into());
