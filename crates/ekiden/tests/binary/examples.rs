@@ -233,7 +233,7 @@ fn planted_faults_that_a_reviewer_finds_are_counted() {
     environment.write("../home/.config/ekiden/config.toml", &row);
     let program = env!("CARGO_BIN_EXE_ekiden");
     environment.shell(&format!(
-        "EKIDEN='{program}' sh examples/planted-faults/measure.sh scripted 2 > table"
+        "EKIDEN='{program}' TMPDIR=\"$HOME\" sh examples/planted-faults/measure.sh scripted 2 > table"
     ));
     let table = environment.read("table");
     insta::assert_snapshot!(table.split("what each").next().unwrap(), @r"
