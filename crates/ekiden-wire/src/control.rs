@@ -52,6 +52,11 @@ pub fn get_context_usage(request_id: &str) -> String {
     )
 }
 
+/// Asks what the conversation has cost, also while a turn runs. Costs no request to the service.
+pub fn get_session_cost(request_id: &str) -> String {
+    request(request_id, &json!({"subtype": "get_session_cost"}))
+}
+
 /// Ends the turn; the process stays.
 pub fn interrupt(request_id: &str) -> String {
     request(request_id, &json!({"subtype": "interrupt"}))
@@ -112,6 +117,12 @@ mod tests {
             &get_context_usage("r2"),
             &expect![[r#"
             {"type":"control_request","request":{"detail":"summary","subtype":"get_context_usage"},"request_id":"r2"}
+        "#]],
+        );
+        check(
+            &get_session_cost("cost"),
+            &expect![[r#"
+            {"type":"control_request","request":{"subtype":"get_session_cost"},"request_id":"cost"}
         "#]],
         );
         check(

@@ -2,7 +2,9 @@
 //!
 //! A result says what each model cost. Until it comes, each response, including a subagent's, is charged by its
 //! usage and the price from the last results. When a response begins, the stream has its input tokens. Its
-//! output is estimated from the size of its text, because the figure in the stream is not final.
+//! output is estimated from the size of its text, because the figure in the stream is not final. A client that is
+//! asked says the cost so far, and thereby how far off the estimate is: the price of a model may depend on the size
+//! of the request, which no price per token shows.
 //!
 //! Results count from the beginning of the *conversation*, so a resumed one starts with a sum that was already
 //! charged. The client also says what was used since the last result; for an agent that does not, we take the
@@ -19,6 +21,7 @@ use ekiden_core::budget::{Price, Prices, Spend, TokenCounts, plain_model};
 use ekiden_core::ends::LimitKind;
 use ekiden_core::limits::BYTES_PER_TOKEN;
 
+use crate::json;
 use crate::rpc::begins_attempt;
 use crate::stream::{Assistant, ClientEvent, ModelUsage, TurnResult};
 
@@ -27,6 +30,10 @@ const MODELS_MAX: usize = 16;
 /// How many responses of one turn wait for its result; each could have any id.
 const OPEN_MAX: usize = 4096;
 const NAME_BYTES_MAX: usize = 256;
+/// The id of our question what the conversation has cost.
+pub const COST: &str = "cost";
+/// A cost so far corrects the estimate once it is this many times what its last decimal counts.
+const COST_STEPS_MIN: u64 = 20;
 
 /// Spend and learned prices of one attempt.
 #[derive(Debug, Clone, Default)]
@@ -44,6 +51,12 @@ pub struct SpendEstimate {
     total_usd: f64,
     /// Responses since the last result.
     open: BTreeMap<String, Open>,
+    /// What they cost so far, in billionths of a US dollar: as the client said, and by the prices.
+    so_far: Option<(u64, u64)>,
+    /// What the conversation had cost before this attempt.
+    before_nano_usd: u64,
+    /// The client has said the cost so far, or cannot.
+    answered: bool,
     /// Some of what was spent will never be known.
     guessed: bool,
     /// Responses of the main thread.
@@ -91,6 +104,15 @@ impl SpendEstimate {
             self.settle(result);
             return true;
         }
+        if let ClientEvent::ControlResponse { request_id, answer } = event
+            && request_id == COST
+        {
+            match answer {
+                Ok(said) => self.correct(&json::text(&said["text"])),
+                Err(_) => self.answered = true,
+            }
+            return self.answered;
+        }
         if begins_attempt(event) {
             self.begin_anew();
         }
@@ -102,6 +124,12 @@ impl SpendEstimate {
 
     pub fn spend(&self) -> Spend {
         self.said(self.sum())
+    }
+
+    /// It rests on an assumed price, until the client says more.
+    pub fn is_guess(&self) -> bool {
+        let mut models = self.open.values().map(|open| &open.model);
+        !self.answered && models.any(|model| !self.prices.knows(model))
     }
 
     /// Its tokens by kind.
@@ -173,6 +201,25 @@ impl SpendEstimate {
         }
     }
 
+    /// The client says what the conversation has cost so far.
+    fn correct(&mut self, said: &str) {
+        let sum = dollars(said);
+        let open = |sum: u64| sum.saturating_sub(self.settled.nano_usd);
+        if self.open.is_empty() {
+            self.before_nano_usd = sum.map_or(0, |(sum, _)| open(sum));
+            return;
+        }
+        self.answered = true;
+        let priced = self.open.values().map(|open| self.priced(open)).sum();
+        if let Some((sum, step)) = sum
+            && let cost = open(sum).saturating_sub(self.before_nano_usd)
+            && cost >= step * COST_STEPS_MIN
+            && priced > 0
+        {
+            self.so_far = Some((cost, priced));
+        }
+    }
+
     /// Charges one response by its estimate, without its result.
     fn settle_one(&mut self) {
         if let Some((_, open)) = self.open.pop_first() {
@@ -215,7 +262,7 @@ impl SpendEstimate {
             }
             self.take(&open.model, charge);
         }
-        self.last = None;
+        (self.last, self.so_far) = (None, None);
         // A result without figures says nothing about the conversation's sums.
         if !result.model_usage.is_empty() {
             self.totals.clone_from(&result.model_usage);
@@ -244,11 +291,18 @@ impl SpendEstimate {
     }
 
     fn charge(&self, open: &Open) -> Charge {
-        let price = self.prices.of(&open.model, self.unknown);
+        let priced = u128::from(self.priced(open));
+        let (cost, estimate) = self.so_far.unwrap_or((1, 1));
+        let nano_usd = priced * u128::from(cost) / u128::from(estimate);
         Charge {
-            nano_usd: price.nano_usd(open.counts()),
+            nano_usd: u64::try_from(nano_usd).unwrap_or(u64::MAX),
             tokens: open.counts(),
         }
+    }
+
+    fn priced(&self, open: &Open) -> u64 {
+        let price = self.prices.of(&open.model, self.unknown);
+        price.nano_usd(open.counts())
     }
 }
 
@@ -298,6 +352,18 @@ fn since(total: &ModelUsage, before: &ModelUsage) -> ModelUsage {
         })
     };
     taken().unwrap_or(*total)
+}
+
+/// The first sum of dollars in a text, and what its last decimal counts, in billionths of a dollar.
+fn dollars(text: &str) -> Option<(u64, u64)> {
+    let (_, sum) = text.split_once('$')?;
+    let end = sum.find(|c: char| !c.is_ascii_digit() && c != '.');
+    let sum = &sum[..end.unwrap_or(sum.len())];
+    let decimals = sum
+        .split_once('.')
+        .map_or(0, |(_, decimals)| decimals.len());
+    let step = 10_u64.checked_pow(9_u32.checked_sub(decimals.try_into().ok()?)?)?;
+    Some((nano_usd(sum.parse().ok()?), step))
 }
 
 #[expect(
@@ -409,6 +475,70 @@ mod tests {
         meter.observe(&response("b", 1_000_000, 0, 0));
         let spend = meter.spend();
         assert_eq!((spend.micro_usd, spend.estimated), (8_000_020, true));
+    }
+
+    fn said(text: &str) -> ClientEvent {
+        ClientEvent::ControlResponse {
+            request_id: COST.to_owned(),
+            answer: Ok(serde_json::json!({ "text": text })),
+        }
+    }
+
+    // shows: REL-22
+    #[test]
+    fn what_the_client_says_in_mid_turn_corrects_the_estimate() {
+        let mut meter = meter();
+        // A resumed conversation: this was spent before.
+        assert!(!meter.observe(&said("Estimated cost:        $0.4000\nby model: ($0.3)")));
+        meter.observe(&response("a", 100_000, 0, 0));
+        assert!(meter.is_guess());
+        assert_eq!(meter.spend().micro_usd, 1_500_075);
+        assert!(meter.observe(&said("Estimated cost:        $0.4200\nby model: ($0.3)")));
+        let spend = meter.spend();
+        assert_eq!((spend.micro_usd, spend.estimated), (20_000, true));
+        // The next response costs as much by token, until the client says otherwise.
+        meter.observe(&response("b", 200_000, 0, 0));
+        assert_eq!(meter.spend().micro_usd, 59_999);
+        assert!(meter.observe(&said("Total cost: $0.72 (costs may be inaccurate)")));
+        assert_eq!(meter.spend().micro_usd, 320_000);
+        // A process that is killed may have had one more like the last.
+        let mut killed = meter.clone();
+        killed.end();
+        assert_eq!(killed.spend().micro_usd, 533_332);
+        // The result has the exact figure, and the next turn is estimated by the price.
+        meter.observe(&result(usage(300_000, 0.3)));
+        assert_eq!(meter.spend().micro_usd, 300_000);
+        meter.observe(&response("c", 300_000, 0, 0));
+        assert_eq!(meter.spend().micro_usd, 600_005);
+    }
+
+    // shows: REL-22
+    #[test]
+    fn what_tells_no_cost_corrects_nothing() {
+        let mut meter = meter();
+        meter.observe(&response("a", 100_000, 0, 0));
+        let before = meter.spend();
+        assert!(meter.is_guess());
+        for text in ["", "$", "$x", "$1.2.3", "$0.0000", "$0.10", "$1.0000000000"] {
+            assert!(meter.observe(&said(text)));
+            assert_eq!(meter.spend(), before, "{text}");
+        }
+        assert!(!meter.is_guess(), "nothing better is to come");
+    }
+
+    // shows: REL-22
+    #[test]
+    fn a_client_that_cannot_say_its_cost_is_charged_the_assumed_price() {
+        let mut meter = meter();
+        meter.observe(&response("a", 100_000, 0, 0));
+        let before = meter.spend();
+        let unsupported = ClientEvent::ControlResponse {
+            request_id: COST.to_owned(),
+            answer: Err("Unsupported".to_owned()),
+        };
+        assert!(meter.observe(&unsupported));
+        assert!(!meter.is_guess());
+        assert_eq!(meter.spend(), before);
     }
 
     // shows: REL-22

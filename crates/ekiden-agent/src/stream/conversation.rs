@@ -15,7 +15,7 @@ use ekiden_wire::ends::{self, EndedByUs, Exit, Observed};
 use ekiden_wire::hooks::HookEvent;
 use ekiden_wire::lines::Line;
 use ekiden_wire::rpc::{self, Dialect};
-use ekiden_wire::spending::SpendEstimate;
+use ekiden_wire::spending::{COST, SpendEstimate};
 use ekiden_wire::stream::{Assistant, Block, ClientEvent, Lifecycle, ToolResult, TurnResult};
 use ekiden_wire::tools::Call;
 use ekiden_wire::trace::Trace;
@@ -61,6 +61,10 @@ pub(super) struct Conversation {
     undelivered: Option<Undelivered>,
     /// The client reports what happens to messages. Older ones (2.1.197) do not.
     has_lifecycles: bool,
+    /// The client says what the conversation has cost.
+    tells_cost: bool,
+    /// The model has answered since we asked for it.
+    cost_changed: bool,
     /// Calls whose hook waits for our answer, by its id.
     asked: Vec<(String, String)>,
     /// Calls that we refused in this turn.
@@ -100,6 +104,8 @@ impl Conversation {
             messages: 0,
             undelivered: None,
             has_lifecycles: false,
+            tells_cost: spec.agent.kind == AgentKind::Claude,
+            cost_changed: false,
             asked: Vec::new(),
             refused: Vec::new(),
             last_response: String::new(),
@@ -130,6 +136,9 @@ impl Conversation {
             CALLBACK_TIMEOUT_SECS,
         ));
         self.lines.push_back(control::get_context_usage(USAGE));
+        if self.tells_cost && matches!(message, Prompt::Resume(_)) {
+            self.lines.push_back(control::get_session_cost(COST));
+        }
         let uuid = self.next_uuid();
         // The first part stays the same in the next session.
         let is_fresh = matches!(message, Prompt::Fresh(_));
@@ -230,7 +239,8 @@ impl Conversation {
         if let Some(context_tokens) = self.context.observe(event) {
             self.reports.push_back(Report::Usage { context_tokens });
         }
-        if self.spending.observe(event) {
+        // On a guess that will soon be corrected, no budget ends.
+        if self.spending.observe(event) && !(self.tells_cost && self.spending.is_guess()) {
             self.reports.push_back(spent(&self.spending));
         }
         match event {
@@ -264,6 +274,9 @@ impl Conversation {
                     let model = self.model.clone();
                     self.reports.extend(self.window.answered(answer, model));
                 }
+            }
+            ClientEvent::ControlResponse { request_id, answer } if request_id == COST => {
+                self.tells_cost &= answer.is_ok();
             }
             ClientEvent::ApiRetry { attempt, error } => {
                 self.show(Activity::Retry {
@@ -350,6 +363,7 @@ impl Conversation {
     }
 
     fn response(&mut self, response: &Assistant) {
+        self.cost_changed = true;
         if response.main_thread && !response.synthetic {
             self.model_of(&response.model);
             let is_next = self.last_response != response.message_id;
@@ -392,6 +406,10 @@ impl Conversation {
         }
         if let Some(message) = &mut self.undelivered {
             message.joins_next = true;
+        }
+        // The response that called these tools is over, and its cost is known.
+        if self.tells_cost && std::mem::take(&mut self.cost_changed) {
+            self.lines.push_back(control::get_session_cost(COST));
         }
     }
 
@@ -554,6 +572,8 @@ mod tests {
             messages: 0,
             undelivered: None,
             has_lifecycles: false,
+            tells_cost: true,
+            cost_changed: false,
             asked: Vec::new(),
             refused: Vec::new(),
             last_response: String::new(),
@@ -597,6 +617,45 @@ mod tests {
         assert_eq!(hear(&mut talk, TOOL), []);
         assert_eq!(hear(&mut talk, &response("b")), [Report::Delivered]);
         assert_eq!(hear(&mut talk, &response("c")), []);
+    }
+
+    // shows: REL-22
+    #[test]
+    fn the_cost_so_far_is_asked_for_once_a_response_until_a_client_does_not_say_it() {
+        let mut talk = conversation();
+        let mut asks = |line: &str| {
+            hear(&mut talk, line);
+            let lines = std::iter::from_fn(|| talk.next_line());
+            lines
+                .filter(|line| line.contains("get_session_cost"))
+                .count()
+        };
+        assert_eq!(asks(&response("a")), 0, "it is not over");
+        assert_eq!(asks(TOOL), 1);
+        assert_eq!(asks(TOOL), 0, "another of its tools");
+        assert_eq!(asks(&response("b")) + asks(TOOL), 1);
+        let unsupported = control::answer_error(COST, "unsupported");
+        assert_eq!(asks(&unsupported), 0);
+        assert_eq!(asks(&response("c")) + asks(TOOL), 0);
+    }
+
+    // shows: REL-22
+    #[test]
+    fn a_guessed_cost_is_reported_once_the_client_has_said_what_it_says() {
+        for answer in [
+            control::answer(COST, &json!({"text": "Estimated cost: $0.0123"})),
+            control::answer_error(COST, "unsupported"),
+        ] {
+            let mut talk = conversation();
+            let mut reports = |line: &str| {
+                talk.hear(&ClientEvent::parse(line.as_bytes()));
+                let mut reports = std::iter::from_fn(|| talk.next_report());
+                reports.any(|report| matches!(report, Report::Spend { .. }))
+            };
+            assert!(!reports(&response("a")) && !reports(TOOL));
+            assert!(reports(&answer));
+            assert!(reports(&response("b")));
+        }
     }
 
     // shows: AGT-09, RUN-20

@@ -74,7 +74,9 @@ pub fn said(
             reason: CheckpointReason::Compaction,
             document,
         } => (
-            format!("Before the conversation got shorter, ekiden wrote a handoff document: {document}"),
+            format!(
+                "Before the conversation got shorter, ekiden wrote a handoff document: {document}"
+            ),
             AGENT_COMPACTED.replace("{document}", document),
         ),
         Alert::Written { document, .. } => (
@@ -240,7 +242,11 @@ mod tests {
     #[test]
     fn a_checkpoint_for_a_compaction_ends_nothing() {
         let said = said_of(&written(CheckpointReason::Compaction));
-        assert!(said.person.starts_with("Before the conversation got shorter"), "{said:?}");
+        assert!(
+            said.person
+                .starts_with("Before the conversation got shorter"),
+            "{said:?}"
+        );
         assert!(said.agent.contains("the work continues"), "{said:?}");
         for text in [said.person, said.agent] {
             assert!(
