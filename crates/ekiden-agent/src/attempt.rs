@@ -216,7 +216,8 @@ pub enum AgentCommand {
         callback: String,
         answer: HookAnswer,
     },
-    /// End the running turn, keep the process.
+    /// End the running turn, keep the process. A message that waits is withdrawn; a handoff that is being written gets
+    /// written first.
     Interrupt,
     /// No more messages: the agent may exit, and must within [`ekiden_core::limits::CLOSE_GRACE`].
     Close,

@@ -104,7 +104,8 @@ pub enum AttemptEffect {
         /// Why the turn may not end yet; `None` lets it end.
         hold: Option<String>,
     },
-    /// End the running turn, keep the process.
+    /// End the running turn, keep the process. A message that waits is withdrawn; a handoff that is being written gets
+    /// written first.
     Interrupt,
     /// Close the agent's standard input: there will be no more messages.
     Close,

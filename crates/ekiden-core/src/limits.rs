@@ -147,8 +147,8 @@ pub const SESSION_TIMEOUT_DEFAULT: Millis = Millis::from_secs(30 * 60);
 /// How long a session may take to hand off once its time is up. A command may be running when the
 /// order comes.
 pub const TIMEOUT_GRACE: Millis = Millis::from_secs(300);
-/// How long a turn may take to end once the budget is spent.
-pub const SPENT_GRACE: Millis = Millis::from_secs(10);
+/// How long a turn may take to end once the budget is spent: the last response may be writing the handoff.
+pub const SPENT_GRACE: Millis = Millis::from_secs(60);
 /// How much of its window a conversation needs if it is resumed only to hand off: three files, a look at the
 /// work, and repairing faults.
 pub const HANDOFF_ROOM_TOKENS: u64 = 15_000;

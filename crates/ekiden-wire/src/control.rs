@@ -57,6 +57,14 @@ pub fn get_session_cost(request_id: &str) -> String {
     request(request_id, &json!({"subtype": "get_session_cost"}))
 }
 
+/// Withdraws a message that no turn has taken yet.
+pub fn cancel_message(request_id: &str, uuid: &str) -> String {
+    request(
+        request_id,
+        &json!({"subtype": "cancel_async_message", "message_uuid": uuid}),
+    )
+}
+
 /// Ends the turn; the process stays.
 pub fn interrupt(request_id: &str) -> String {
     request(request_id, &json!({"subtype": "interrupt"}))
@@ -123,6 +131,12 @@ mod tests {
             &get_session_cost("cost"),
             &expect![[r#"
             {"type":"control_request","request":{"subtype":"get_session_cost"},"request_id":"cost"}
+        "#]],
+        );
+        check(
+            &cancel_message("r4", "u1"),
+            &expect![[r#"
+            {"type":"control_request","request":{"message_uuid":"u1","subtype":"cancel_async_message"},"request_id":"r4"}
         "#]],
         );
         check(

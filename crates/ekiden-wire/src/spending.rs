@@ -32,7 +32,7 @@ const OPEN_MAX: usize = 4096;
 const NAME_BYTES_MAX: usize = 256;
 /// The id of our question what the conversation has cost.
 pub const COST: &str = "cost";
-/// A cost so far corrects the estimate once it is this many times what its last decimal counts.
+/// A cost so far is taken as it is from this many times what its last decimal counts; below, it may be one of these more.
 const COST_STEPS_MIN: u64 = 20;
 
 /// Spend and learned prices of one attempt.
@@ -211,12 +211,14 @@ impl SpendEstimate {
         }
         self.answered = true;
         let priced = self.open.values().map(|open| self.priced(open)).sum();
-        if let Some((sum, step)) = sum
-            && let cost = open(sum).saturating_sub(self.before_nano_usd)
-            && cost >= step * COST_STEPS_MIN
-            && priced > 0
-        {
+        let Some((sum, step)) = sum.filter(|_| priced > 0) else {
+            return;
+        };
+        let cost = open(sum).saturating_sub(self.before_nano_usd);
+        if cost >= step * COST_STEPS_MIN {
             self.so_far = Some((cost, priced));
+        } else if cost + step < priced {
+            self.so_far = Some((cost + step, priced));
         }
     }
 
@@ -519,11 +521,13 @@ mod tests {
         meter.observe(&response("a", 100_000, 0, 0));
         let before = meter.spend();
         assert!(meter.is_guess());
-        for text in ["", "$", "$x", "$1.2.3", "$0.0000", "$0.10", "$1.0000000000"] {
+        for text in ["", "$", "$x", "$1.2.3", "$1.0000000000"] {
             assert!(meter.observe(&said(text)));
             assert_eq!(meter.spend(), before, "{text}");
         }
         assert!(!meter.is_guess(), "nothing better is to come");
+        meter.observe(&said("$0.10"));
+        assert_eq!(meter.spend().micro_usd, 110_000, "as much as it can be");
     }
 
     // shows: REL-22

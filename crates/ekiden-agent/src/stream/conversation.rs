@@ -17,7 +17,7 @@ use ekiden_wire::lines::Line;
 use ekiden_wire::rpc::{self, Dialect};
 use ekiden_wire::spending::{COST, SpendEstimate};
 use ekiden_wire::stream::{Assistant, Block, ClientEvent, Lifecycle, ToolResult, TurnResult};
-use ekiden_wire::tools::Call;
+use ekiden_wire::tools::{Call, ToolKind};
 use ekiden_wire::trace::Trace;
 use ekiden_wire::usage::ContextMeter;
 
@@ -39,6 +39,7 @@ const FAILURE_CHARS_MAX: usize = 300;
 const INITIALIZE: &str = rpc::BEGUN;
 const USAGE: &str = "usage";
 const INTERRUPT: &str = "interrupt";
+const WITHDRAW: &str = "withdraw";
 
 pub(super) struct Conversation {
     /// The protocol of an agent that does not speak Claude Code's.
@@ -71,6 +72,12 @@ pub(super) struct Conversation {
     refused: Vec<String>,
     /// The last response of the main thread.
     last_response: String,
+    /// Its calls that write the handoff and still run, once it has called anything.
+    writing: Option<Vec<String>>,
+    /// This turn has read a message of ours, so it is about to hand off.
+    heard: bool,
+    /// The turn ends once the handoff is written.
+    ends: bool,
     /// A turn has ended, and no other has begun.
     between_turns: bool,
     interrupted: bool,
@@ -109,6 +116,9 @@ impl Conversation {
             asked: Vec::new(),
             refused: Vec::new(),
             last_response: String::new(),
+            writing: None,
+            heard: false,
+            ends: false,
             between_turns: false,
             interrupted: false,
             lines: VecDeque::new(),
@@ -136,7 +146,8 @@ impl Conversation {
             CALLBACK_TIMEOUT_SECS,
         ));
         self.lines.push_back(control::get_context_usage(USAGE));
-        if self.tells_cost && matches!(message, Prompt::Resume(_)) {
+        self.heard = matches!(message, Prompt::Resume(_));
+        if self.tells_cost && self.heard {
             self.lines.push_back(control::get_session_cost(COST));
         }
         let uuid = self.next_uuid();
@@ -188,7 +199,7 @@ impl Conversation {
             .push_back(control::answer(callback, &answer.output()));
     }
 
-    pub(super) fn interrupt(&mut self) {
+    fn end_turn(&mut self) {
         self.interrupted = true;
         self.seen.interrupt_sent();
         if let Some(dialect) = &mut self.dialect {
@@ -196,6 +207,30 @@ impl Conversation {
             return self.take_in();
         }
         self.lines.push_back(control::interrupt(INTERRUPT));
+    }
+
+    /// Ends the turn, and withdraws a message that waits: it would open another one at once.
+    pub(super) fn interrupt(&mut self) {
+        if self.dialect.is_none()
+            && let Some(message) = &self.undelivered
+        {
+            let withdraw = control::cancel_message(WITHDRAW, &message.uuid);
+            self.lines.push_back(withdraw);
+        }
+        self.ends = true;
+        self.end_unless_writing();
+    }
+
+    /// A response that is over budget is paid for: what it writes of the handoff must not be lost.
+    fn end_unless_writing(&mut self) {
+        let is_writing = match &self.writing {
+            None => self.heard && !self.between_turns,
+            Some(calls) => !calls.is_empty(),
+        };
+        if self.ends && (self.dialect.is_some() || !is_writing) {
+            self.ends = false;
+            self.end_turn();
+        }
     }
 
     /// We are about to end the process.
@@ -358,6 +393,7 @@ impl Conversation {
 
     fn delivered(&mut self) {
         if self.undelivered.take().is_some() {
+            self.heard = true;
             self.reports.push_back(Report::Delivered);
         }
     }
@@ -374,11 +410,19 @@ impl Conversation {
             if is_next && joins && !self.has_lifecycles {
                 self.delivered();
             }
+            if is_next {
+                self.writing = None;
+                self.heard &= !self.ends;
+            }
             self.last_response.clone_from(&response.message_id);
         }
         for block in &response.blocks {
             match block {
                 Block::Call(call) => {
+                    if response.main_thread {
+                        let writing = self.writing.get_or_insert_default();
+                        writing.extend(writes_handoff(call).then(|| call.id.clone()));
+                    }
                     self.show(Activity::Tool {
                         call: call.id.clone(),
                         name: call.name.clone(),
@@ -395,6 +439,7 @@ impl Conversation {
                 Block::Text(_) => {}
             }
         }
+        self.end_unless_writing();
     }
 
     fn results(&mut self, results: &[ToolResult]) {
@@ -403,7 +448,11 @@ impl Conversation {
                 call: result.tool_use_id.clone(),
                 is_error: result.is_error,
             });
+            if let Some(writing) = &mut self.writing {
+                writing.retain(|call| *call != result.tool_use_id);
+            }
         }
+        self.end_unless_writing();
         if let Some(message) = &mut self.undelivered {
             message.joins_next = true;
         }
@@ -432,6 +481,7 @@ impl Conversation {
 
     fn turn_ended(&mut self, result: &TurnResult) {
         self.between_turns = true;
+        (self.writing, self.heard, self.ends) = (None, false, false);
         if let Some(model) = self.model.clone() {
             self.reports.extend(self.window.of_result(result, model));
         }
@@ -455,6 +505,10 @@ impl Conversation {
     fn show(&mut self, activity: Activity) {
         self.reports.push_back(Report::Activity(activity));
     }
+}
+
+fn writes_handoff(call: &Call) -> bool {
+    call.kind != ToolKind::Read && call.target.contains(prompt::HANDOFF_DIR)
 }
 
 fn spent(spending: &SpendEstimate) -> Report {
@@ -577,6 +631,9 @@ mod tests {
             asked: Vec::new(),
             refused: Vec::new(),
             last_response: String::new(),
+            writing: None,
+            heard: false,
+            ends: false,
             between_turns: false,
             interrupted: false,
             lines: VecDeque::new(),
@@ -598,6 +655,84 @@ mod tests {
 
     fn response(id: &str) -> String {
         format!(r#"{{"type":"assistant","message":{{"id":"{id}","model":"m","content":[]}}}}"#)
+    }
+
+    fn call(id: &str, target: &str) -> String {
+        format!(
+            r#"{{"type":"assistant","message":{{"id":"{id}","model":"m","content":[{{"type":"tool_use","id":"t1","name":"Write","input":{{"file_path":"{target}"}}}}]}}}}"#
+        )
+    }
+
+    fn asks(talk: &mut Conversation, subtype: &str) -> bool {
+        let lines: Vec<String> = std::iter::from_fn(|| talk.next_line()).collect();
+        lines.iter().any(|line| line.contains(subtype))
+    }
+
+    // shows: REL-22
+    #[test]
+    fn a_turn_ends_once_its_handoff_is_written() {
+        let handoff = call("a", "/p/.ekiden/handoff/PROGRESS.md");
+        let mut talk = conversation();
+        hear(&mut talk, &handoff);
+        talk.interrupt();
+        assert!(!asks(&mut talk, "interrupt"));
+        hear(&mut talk, TOOL);
+        assert!(asks(&mut talk, "interrupt"));
+
+        // It has read the order, and has not called anything yet.
+        let mut talk = conversation();
+        talk.say("please hand off");
+        hear(&mut talk, TOOL);
+        hear(&mut talk, &response("a"));
+        talk.interrupt();
+        assert!(!asks(&mut talk, "interrupt"));
+        hear(&mut talk, &handoff);
+        assert!(!asks(&mut talk, "interrupt"));
+        hear(&mut talk, &response("b"));
+        assert!(asks(&mut talk, "interrupt"), "it goes on");
+    }
+
+    // shows: REL-22
+    #[test]
+    fn a_turn_ends_at_once_if_it_does_something_else() {
+        let mut talk = conversation();
+        hear(&mut talk, &response("a"));
+        talk.interrupt();
+        assert!(asks(&mut talk, "interrupt"));
+
+        let mut talk = conversation();
+        talk.say("please hand off");
+        hear(&mut talk, TOOL);
+        hear(&mut talk, &response("a"));
+        talk.interrupt();
+        assert!(!asks(&mut talk, "interrupt"));
+        hear(&mut talk, &call("a", "/p/src/more.rs"));
+        assert!(asks(&mut talk, "interrupt"));
+    }
+
+    // shows: REL-22
+    #[test]
+    fn an_order_that_waits_is_withdrawn_before_the_turn_ends() {
+        let mut talk = conversation();
+        hear(&mut talk, &response("a"));
+        talk.say("please hand off");
+        asks(&mut talk, "");
+        talk.interrupt();
+        let lines: Vec<String> = std::iter::from_fn(|| talk.next_line()).collect();
+        assert!(lines[0].contains("cancel_async_message"), "{lines:?}");
+        assert!(lines[1].contains("interrupt"), "{lines:?}");
+        let uuid = talk.undelivered.as_ref().unwrap().uuid.clone();
+        let cancelled = format!(
+            r#"{{"type":"command_lifecycle","command_uuid":"{uuid}","state":"cancelled"}}"#
+        );
+        assert_eq!(
+            hear(&mut talk, &cancelled),
+            [Report::Delivered],
+            "it waits no more"
+        );
+        let ended = Report::TurnEnded { failed: false };
+        assert_eq!(hear(&mut talk, RESULT), [ended]);
+        assert!(!talk.is_unheard());
     }
 
     /// As Claude Code 2.1.197 was seen to do: it takes the message with the next request, and does not

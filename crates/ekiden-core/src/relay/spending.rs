@@ -200,8 +200,8 @@ impl Session {
         is_full.then(|| self.end_turn(at, Bound::Window(usage_tokens, filled_by.to_vec())))?
     }
 
-    /// Ends the turn, and with it the session: what it wrote counts. The process continues, so that the agent
-    /// can still report its cost.
+    /// Ends the turn, and with it the session: what it wrote counts, and what it is writing of the handoff. The process
+    /// continues, so that the agent can still report its cost.
     fn end_turn(&mut self, at: Timestamp, bound: Bound) -> Option<AttemptEffect> {
         self.channel.open()?;
         if !self.is_used_up() {

@@ -24,6 +24,7 @@ mod project;
 mod ralph;
 mod relay;
 mod review;
+mod spending;
 mod stage;
 mod two_agents;
 mod watched;
