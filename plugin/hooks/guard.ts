@@ -77,7 +77,7 @@ async function show($: EngineInterface): Promise<void> {
 async function idle($: EngineInterface): Promise<void> {
   const { value: running } = await $.state.get(TURN)
   const { value: watch } = await $.state.get(WATCH)
-  if (running || watch?.sign === undefined || !(await logGrew($, watch))) return
+  if (running || watch?.sign === undefined || !(watch.idles || (await logGrew($, watch)))) return
   const text = (await ask($, 'Idle', {})).hookSpecificOutput?.additionalContext
   if (text) await $.prompt.submit({ text })
 }

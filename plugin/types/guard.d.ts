@@ -10,6 +10,8 @@ export type Watch = {
   to?: number | null
   everyBatch?: boolean
   refuses?: boolean
+  /** Something waits until no turn runs. */
+  idles?: boolean
   usable?: number
   levels?: readonly number[]
   line?: boolean

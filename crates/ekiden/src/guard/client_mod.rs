@@ -9,7 +9,7 @@
 //!
 //! Theory of operation: the mod holds no rule. Each answer tells it a range of use in which nothing is
 //! crossed ([`QuietRange`]), and the length of the session's log. It calls again outside that range, or
-//! once the log has grown. The answer is what a shell hook would say.
+//! once the log has grown, or between two turns if something waits for that. The answer is what a shell hook would say.
 //!
 //! Invariants:
 //! - *Only one of them acts.* The mod writes its sign of life before the client calls the shell hooks of an
@@ -112,6 +112,7 @@ impl Hook<'_> {
             "from": is_decided.then_some(quiet.from_tokens),
             "to": quiet.to_tokens,
             "refuses": watch.refuses(watched.settings),
+            "idles": watch.waits_for_idleness(watched.settings),
             "everyBatch": quiet.every_batch || watched.is_loop(),
             "usable": window.usable_tokens(),
             "levels": levels,

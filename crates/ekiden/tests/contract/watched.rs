@@ -230,6 +230,31 @@ fn an_idle_session_is_asked_for_its_document_and_a_draft_survives() {
     person.leaves();
 }
 
+/// Over L2, then nothing for as long as anybody waits.
+fn stalls_over_l2(request: &Request) -> Reply {
+    match request.answers() {
+        0 => list(86),
+        _ => Reply::Stall,
+    }
+}
+
+/// No hook is called at the end of a turn that a person interrupts.
+// shows: CHK-08
+#[test]
+fn a_due_checkpoint_is_taken_after_a_turn_is_interrupted() {
+    let what = "an interrupted turn";
+    if is_too_old(NEW, what, "there are no mods") {
+        return;
+    }
+    let Some(mut person) = Person::sits_down(what, stalls_over_l2) else {
+        return;
+    };
+    person.reads("[CKPT:Due]");
+    person.terminal.press("\u{1b}").unwrap();
+    person.reads("[CKPT:Done]");
+    person.leaves();
+}
+
 fn plain(shown: &str) -> String {
     shown.split_whitespace().collect()
 }

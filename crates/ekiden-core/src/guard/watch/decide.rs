@@ -19,7 +19,7 @@
 //! moment, it answers by what the first call recorded.
 
 use super::batch::Batch;
-use super::state::{Phase, Watch, WatchEvent, WatchRecord};
+use super::state::{LastCheckpoint, Phase, Watch, WatchEvent, WatchRecord};
 use crate::guard::checkpoint::CheckpointReason;
 use crate::guard::estimate::Estimate;
 use crate::guard::levels::{Level, Levels};
@@ -204,8 +204,10 @@ impl Judge<'_> {
         }
     }
 
-    /// A full context's document that came after the end of the turn still gets filled in.
+    /// No turn runs, perhaps since the person interrupted it: what is due begins, and a full context's document that came
+    /// after the end of the turn still gets filled in.
     fn idles(&mut self) {
+        self.begin_due(true);
         if self.settings.refuse && self.watch.armed.level >= Level::L2 {
             self.announce_document();
         }
@@ -427,6 +429,14 @@ impl Watch {
     pub fn tested(&self, batch: Batch) -> Option<WatchEvent> {
         let passed = batch.tests.filter(|passed| *passed == self.tests_failing)?;
         Some(WatchEvent::Tested { passed })
+    }
+
+    /// Between two turns something is to be done, without anything else happening.
+    pub fn waits_for_idleness(&self, settings: WatchSettings) -> bool {
+        let is_untold = |last: &LastCheckpoint| !last.told && last.filled.is_none();
+        let is_untold = self.phase == Phase::Done && self.last.as_ref().is_some_and(is_untold);
+        let is_full = settings.refuse && self.armed.level >= Level::L2;
+        matches!(self.phase, Phase::Due { .. }) || is_full && is_untold
     }
 
     /// The next call that does not belong to the handoff is refused.

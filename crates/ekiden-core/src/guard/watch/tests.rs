@@ -199,6 +199,25 @@ fn a_due_checkpoint_waits_three_batches_for_a_boundary() {
 
 // shows: CHK-08
 #[test]
+fn a_turn_that_was_interrupted_is_a_boundary() {
+    let mut session = Session::new();
+    session.at(86, &batch());
+    assert!(session.watch.waits_for_idleness(session.settings));
+    session.at(86, &Trigger::Idles);
+    assert!(!session.watch.waits_for_idleness(session.settings));
+    session.written(CheckpointReason::Level2);
+    assert!(session.watch.waits_for_idleness(session.settings));
+    session.at(86, &Trigger::Idles);
+    assert!(!session.watch.waits_for_idleness(session.settings));
+    session.shows(&expect![[r#"
+        86% batch: crossed, due, Level { percent: 86, handoff: Soon }
+        86% Idles: writing, begin L2
+        86% Idles: told, Written { reason: Level2, document: "h.md" }
+    "#]]);
+}
+
+// shows: CHK-08
+#[test]
 fn a_boundary_takes_it_at_once() {
     Session::new().at(86, &finished()).shows(&expect![[r"
         86% batch, finished: crossed, due, writing, Level { percent: 86, handoff: Soon }, begin L2
