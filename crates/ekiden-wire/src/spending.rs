@@ -55,8 +55,12 @@ pub struct SpendEstimate {
     so_far: Option<(u64, u64)>,
     /// What the conversation had cost before this attempt.
     before_nano_usd: u64,
-    /// The client has said the cost so far, or cannot.
+    /// The client has said the cost so far.
     answered: bool,
+    /// It can, as far as we know.
+    pub says_cost: bool,
+    /// A response came since we asked.
+    changed: bool,
     /// Some of what was spent will never be known.
     guessed: bool,
     /// Responses of the main thread.
@@ -88,6 +92,7 @@ impl SpendEstimate {
         Self {
             prices,
             unknown,
+            says_cost: true,
             ..Self::default()
         }
     }
@@ -109,9 +114,9 @@ impl SpendEstimate {
         {
             match answer {
                 Ok(said) => self.correct(&json::text(&said["text"])),
-                Err(_) => self.answered = true,
+                Err(_) => self.says_cost = false,
             }
-            return self.answered;
+            return !self.open.is_empty();
         }
         if begins_attempt(event) {
             self.begin_anew();
@@ -129,7 +134,12 @@ impl SpendEstimate {
     /// It rests on an assumed price, until the client says more.
     pub fn is_guess(&self) -> bool {
         let mut models = self.open.values().map(|open| &open.model);
-        !self.answered && models.any(|model| !self.prices.knows(model))
+        self.says_cost && !self.answered && models.any(|model| !self.prices.knows(model))
+    }
+
+    /// A response has come since this was asked last.
+    pub fn changed(&mut self) -> bool {
+        std::mem::take(&mut self.changed)
     }
 
     /// Its tokens by kind.
@@ -180,6 +190,7 @@ impl SpendEstimate {
     }
 
     fn respond(&mut self, response: &Assistant) {
+        self.changed = true;
         let id = cut(&response.message_id);
         let fresh = !self.open.contains_key(&id);
         if fresh && self.open.len() >= OPEN_MAX {

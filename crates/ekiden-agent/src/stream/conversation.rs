@@ -17,11 +17,12 @@ use ekiden_wire::lines::Line;
 use ekiden_wire::rpc::{self, Dialect};
 use ekiden_wire::spending::{COST, SpendEstimate};
 use ekiden_wire::stream::{Assistant, Block, ClientEvent, Lifecycle, ToolResult, TurnResult};
-use ekiden_wire::tools::{Call, ToolKind};
+use ekiden_wire::tools::Call;
 use ekiden_wire::trace::Trace;
 use ekiden_wire::usage::ContextMeter;
 
-use super::dialect;
+use super::dialect::{self, texts};
+use super::handing_off::HandingOff;
 use super::saved::counters;
 use super::window::Window;
 use crate::attempt::{Activity, Answer, AttemptSpec, HookAnswer, Report};
@@ -62,22 +63,13 @@ pub(super) struct Conversation {
     undelivered: Option<Undelivered>,
     /// The client reports what happens to messages. Older ones (2.1.197) do not.
     has_lifecycles: bool,
-    /// The client says what the conversation has cost.
-    tells_cost: bool,
-    /// The model has answered since we asked for it.
-    cost_changed: bool,
     /// Calls whose hook waits for our answer, by its id.
     asked: Vec<(String, String)>,
     /// Calls that we refused in this turn.
     refused: Vec<String>,
     /// The last response of the main thread.
     last_response: String,
-    /// Its calls that write the handoff and still run, once it has called anything.
-    writing: Option<Vec<String>>,
-    /// This turn has read a message of ours, so it is about to hand off.
-    heard: bool,
-    /// The turn ends once the handoff is written.
-    ends: bool,
+    handing_off: HandingOff,
     /// A turn has ended, and no other has begun.
     between_turns: bool,
     interrupted: bool,
@@ -111,14 +103,10 @@ impl Conversation {
             messages: 0,
             undelivered: None,
             has_lifecycles: false,
-            tells_cost: spec.agent.kind == AgentKind::Claude,
-            cost_changed: false,
             asked: Vec::new(),
             refused: Vec::new(),
             last_response: String::new(),
-            writing: None,
-            heard: false,
-            ends: false,
+            handing_off: HandingOff::default(),
             between_turns: false,
             interrupted: false,
             lines: VecDeque::new(),
@@ -146,8 +134,8 @@ impl Conversation {
             CALLBACK_TIMEOUT_SECS,
         ));
         self.lines.push_back(control::get_context_usage(USAGE));
-        self.heard = matches!(message, Prompt::Resume(_));
-        if self.tells_cost && self.heard {
+        if matches!(message, Prompt::Resume(_)) {
+            self.handing_off.heard();
             self.lines.push_back(control::get_session_cost(COST));
         }
         let uuid = self.next_uuid();
@@ -211,24 +199,19 @@ impl Conversation {
 
     /// Ends the turn, and withdraws a message that waits: it would open another one at once.
     pub(super) fn interrupt(&mut self) {
-        if self.dialect.is_none()
-            && let Some(message) = &self.undelivered
-        {
+        if self.dialect.is_some() {
+            return self.end_turn();
+        }
+        if let Some(message) = &self.undelivered {
             let withdraw = control::cancel_message(WITHDRAW, &message.uuid);
             self.lines.push_back(withdraw);
         }
-        self.ends = true;
-        self.end_unless_writing();
+        self.handing_off.interrupted();
+        self.end_if_over();
     }
 
-    /// A response that is over budget is paid for: what it writes of the handoff must not be lost.
-    fn end_unless_writing(&mut self) {
-        let is_writing = match &self.writing {
-            None => self.heard && !self.between_turns,
-            Some(calls) => !calls.is_empty(),
-        };
-        if self.ends && (self.dialect.is_some() || !is_writing) {
-            self.ends = false;
+    fn end_if_over(&mut self) {
+        if self.handing_off.is_over() {
             self.end_turn();
         }
     }
@@ -275,7 +258,7 @@ impl Conversation {
             self.reports.push_back(Report::Usage { context_tokens });
         }
         // On a guess that will soon be corrected, no budget ends.
-        if self.spending.observe(event) && !(self.tells_cost && self.spending.is_guess()) {
+        if self.spending.observe(event) && !(self.says_cost() && self.spending.is_guess()) {
             self.reports.push_back(spent(&self.spending));
         }
         match event {
@@ -310,9 +293,6 @@ impl Conversation {
                     self.reports.extend(self.window.answered(answer, model));
                 }
             }
-            ClientEvent::ControlResponse { request_id, answer } if request_id == COST => {
-                self.tells_cost &= answer.is_ok();
-            }
             ClientEvent::ApiRetry { attempt, error } => {
                 self.show(Activity::Retry {
                     attempt: *attempt,
@@ -340,6 +320,10 @@ impl Conversation {
             | ClientEvent::Ignored
             | ClientEvent::Malformed => {}
         }
+    }
+
+    fn says_cost(&self) -> bool {
+        self.kind == AgentKind::Claude && self.spending.says_cost
     }
 
     /// Something that a person should know.
@@ -393,13 +377,12 @@ impl Conversation {
 
     fn delivered(&mut self) {
         if self.undelivered.take().is_some() {
-            self.heard = true;
+            self.handing_off.heard();
             self.reports.push_back(Report::Delivered);
         }
     }
 
     fn response(&mut self, response: &Assistant) {
-        self.cost_changed = true;
         if response.main_thread && !response.synthetic {
             self.model_of(&response.model);
             let is_next = self.last_response != response.message_id;
@@ -411,8 +394,7 @@ impl Conversation {
                 self.delivered();
             }
             if is_next {
-                self.writing = None;
-                self.heard &= !self.ends;
+                self.handing_off.responds();
             }
             self.last_response.clone_from(&response.message_id);
         }
@@ -420,8 +402,7 @@ impl Conversation {
             match block {
                 Block::Call(call) => {
                     if response.main_thread {
-                        let writing = self.writing.get_or_insert_default();
-                        writing.extend(writes_handoff(call).then(|| call.id.clone()));
+                        self.handing_off.calls(call);
                     }
                     self.show(Activity::Tool {
                         call: call.id.clone(),
@@ -439,7 +420,7 @@ impl Conversation {
                 Block::Text(_) => {}
             }
         }
-        self.end_unless_writing();
+        self.end_if_over();
     }
 
     fn results(&mut self, results: &[ToolResult]) {
@@ -448,16 +429,14 @@ impl Conversation {
                 call: result.tool_use_id.clone(),
                 is_error: result.is_error,
             });
-            if let Some(writing) = &mut self.writing {
-                writing.retain(|call| *call != result.tool_use_id);
-            }
+            self.handing_off.ended(result);
         }
-        self.end_unless_writing();
+        self.end_if_over();
         if let Some(message) = &mut self.undelivered {
             message.joins_next = true;
         }
         // The response that called these tools is over, and its cost is known.
-        if self.tells_cost && std::mem::take(&mut self.cost_changed) {
+        if self.says_cost() && self.spending.changed() {
             self.lines.push_back(control::get_session_cost(COST));
         }
     }
@@ -481,7 +460,7 @@ impl Conversation {
 
     fn turn_ended(&mut self, result: &TurnResult) {
         self.between_turns = true;
-        (self.writing, self.heard, self.ends) = (None, false, false);
+        self.handing_off = HandingOff::default();
         if let Some(model) = self.model.clone() {
             self.reports.extend(self.window.of_result(result, model));
         }
@@ -507,26 +486,11 @@ impl Conversation {
     }
 }
 
-fn writes_handoff(call: &Call) -> bool {
-    call.kind != ToolKind::Read && call.target.contains(prompt::HANDOFF_DIR)
-}
-
 fn spent(spending: &SpendEstimate) -> Report {
     Report::Spend {
         spend: spending.spend(),
         turns: spending.turns,
         subscription: spending.subscription,
-    }
-}
-
-/// The first message of a conversation. Such an agent has no system prompt from us, so the protocol comes first.
-fn texts<'a>(protocol: &'a str, message: &'a Prompt) -> Vec<&'a str> {
-    match message {
-        Prompt::Fresh(prompt) => {
-            let protocol = Some(protocol).filter(|protocol| !protocol.is_empty());
-            protocol.into_iter().chain(prompt.blocks()).collect()
-        }
-        Prompt::Resume(text) => vec![text.as_str()],
     }
 }
 
@@ -626,14 +590,10 @@ mod tests {
             messages: 0,
             undelivered: None,
             has_lifecycles: false,
-            tells_cost: true,
-            cost_changed: false,
             asked: Vec::new(),
             refused: Vec::new(),
             last_response: String::new(),
-            writing: None,
-            heard: false,
-            ends: false,
+            handing_off: HandingOff::default(),
             between_turns: false,
             interrupted: false,
             lines: VecDeque::new(),

@@ -4,6 +4,7 @@ use std::fs::File;
 
 use ekiden_core::agent::AgentKind;
 use ekiden_core::effect::StartMode;
+use ekiden_core::relay::Prompt;
 use ekiden_wire::acp::Acp;
 use ekiden_wire::codex::Codex;
 use ekiden_wire::lines::read_lines;
@@ -31,6 +32,17 @@ pub(super) fn of_attempt(spec: &AttemptSpec) -> Option<Box<dyn Dialect>> {
         AgentKind::Acp => Some(Box::new(Acp::new(start))),
         AgentKind::Codex => Some(Box::new(Codex::new(start))),
         AgentKind::Claude | AgentKind::Rehearsal | AgentKind::Exec => None,
+    }
+}
+
+/// The first message of a conversation. Such an agent has no system prompt from us, so the protocol comes first.
+pub(super) fn texts<'a>(protocol: &'a str, message: &'a Prompt) -> Vec<&'a str> {
+    match message {
+        Prompt::Fresh(prompt) => {
+            let protocol = Some(protocol).filter(|protocol| !protocol.is_empty());
+            protocol.into_iter().chain(prompt.blocks()).collect()
+        }
+        Prompt::Resume(text) => vec![text.as_str()],
     }
 }
 

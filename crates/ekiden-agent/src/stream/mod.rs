@@ -14,6 +14,7 @@
 mod conversation;
 mod dialect;
 mod driver;
+mod handing_off;
 mod launch;
 mod saved;
 mod window;
