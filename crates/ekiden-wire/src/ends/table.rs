@@ -202,6 +202,11 @@ pub static TABLE: &[Row] = rows! { end:
         end.failed_with(&[Kind::RateLimit], &[429]) => rate_limited(end);
     "`api_error`: `overloaded`; 529":
         end.failed_with(&[Kind::Overloaded], &[529]) => EndCause::Overloaded;
+    "`prompt_too_long`, `blocking_limit`, `rapid_refill_breaker`; `api_error`: `max_output_tokens` with `cut: context_window`":
+        [Reason::PromptTooLong, Reason::BlockingLimit, Reason::RapidRefillBreaker]
+            .iter().any(|reason| end.failed_by(reason))
+            || end.failed_with(&[Kind::ContextFull], &[])
+            => EndCause::ContextFull;
     "`api_error`: `max_output_tokens` (after three continuations)":
         end.failed_with(&[Kind::MaxOutputTokens], &[]) => EndCause::OutputLimit;
     "`api_error`: `invalid_request`; any other 4xx":
@@ -220,10 +225,6 @@ pub static TABLE: &[Row] = rows! { end:
         end.failed_by(&Reason::MaxTurns) => EndCause::TurnLimit;
     "`budget_exhausted`; of older clients `error_max_budget_usd` without a `terminal_reason`":
         end.failed_by(&Reason::BudgetExhausted) => EndCause::BudgetSpent;
-    "`prompt_too_long`, `blocking_limit`, `rapid_refill_breaker`":
-        [Reason::PromptTooLong, Reason::BlockingLimit, Reason::RapidRefillBreaker]
-            .iter().any(|reason| end.failed_by(reason))
-            => EndCause::ContextFull;
     // An interrupt and a client that gives up look the same. An interrupt is ours, or a signal from
     // somebody else, after which the client exits with 0; giving up exits with 1.
     "`aborted_streaming`, `aborted_tools`, after an interrupt of ours or with exit code 0":

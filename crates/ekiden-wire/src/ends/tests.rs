@@ -252,6 +252,16 @@ fn the_kind_of_an_api_error_decides_before_its_status() {
     }
 }
 
+/// Claude Code 2.1.329, as it was measured: the service says `model_context_window_exceeded`.
+// shows: REL-10
+#[test]
+fn an_answer_that_the_context_window_cut_is_a_full_context() {
+    let line = br#"{"type":"assistant","message":{"id":"m1","model":"<synthetic>","content":[{"type":"text","text":"API Error: The model has reached its context window limit."}],"usage":{"input_tokens":0,"output_tokens":0}},"parent_tool_use_id":null,"error":"max_output_tokens","is_api_error_message":true,"api_error":"max_output_tokens","api_error_params":{"cut":"context_window"}}"#;
+    let failure = ClientEvent::Result(Box::new(result(TerminalReason::ApiError)));
+    let seen = ended(&[ClientEvent::parse(line), failure], Some(Exit::Code(1)));
+    assert_eq!(cause(&seen), EndCause::ContextFull);
+}
+
 #[test]
 fn an_error_of_an_earlier_turn_does_not_explain_a_later_one() {
     let failure = ClientEvent::Result(Box::new(result(TerminalReason::ApiError)));

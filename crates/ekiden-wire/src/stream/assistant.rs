@@ -61,6 +61,9 @@ pub enum ApiErrorKind {
     ModelNotFound,
     InvalidRequest,
     MaxOutputTokens,
+    /// Our name: for the client it is `max_output_tokens`, cut by the context window.
+    #[serde(skip)]
+    ContextFull,
     #[default]
     #[serde(other)]
     Unknown,
@@ -78,6 +81,7 @@ impl fmt::Display for ApiError {
             ApiErrorKind::ModelNotFound => "the model is not available",
             ApiErrorKind::InvalidRequest => "the request is not accepted",
             ApiErrorKind::MaxOutputTokens => "the answer is too long",
+            ApiErrorKind::ContextFull => "the context is full",
             ApiErrorKind::Unknown => "the service could not be reached",
         };
         match self.status {
@@ -103,6 +107,15 @@ pub(super) fn parse(line: &Value) -> Option<ClientEvent> {
         Usage::of(usage)?
     };
     let model = json::text(&message["model"]);
+    let params = &line["api_error_params"];
+    let mut error =
+        (!line["error"].is_null()).then(|| api_error(&line["error"], &line["api_error_status"]));
+    if let Some(error) = &mut error
+        && error.kind == ApiErrorKind::MaxOutputTokens
+        && params["cut"] == "context_window"
+    {
+        error.kind = ApiErrorKind::ContextFull;
+    }
     Some(ClientEvent::Assistant(Box::new(Assistant {
         message_id: json::text(&message["id"]),
         synthetic: model == SYNTHETIC,
@@ -111,9 +124,8 @@ pub(super) fn parse(line: &Value) -> Option<ClientEvent> {
         main_thread: line["parent_tool_use_id"].is_null(),
         content_bytes: content.to_string().len() as u64,
         blocks: json::elements(content).iter().filter_map(block).collect(),
-        error: (!line["error"].is_null())
-            .then(|| api_error(&line["error"], &line["api_error_status"])),
-        limit: system::rate_limit(&line["api_error_params"]),
+        error,
+        limit: system::rate_limit(params),
     })))
 }
 
