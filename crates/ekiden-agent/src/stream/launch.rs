@@ -14,8 +14,10 @@ use crate::rehearsal;
 
 /// Tools that no session gets. With most of them an agent would continue later, when ekiden no longer listens;
 /// `Monitor` even starts a second turn without a message from us and keeps the client alive after its input was
-/// closed. In another worktree (`EnterWorktree`) ekiden would neither commit nor verify.
-const WITHHELD_TOOLS: &str = "Monitor,ScheduleWakeup,CronCreate,CronDelete,CronList,EnterWorktree";
+/// closed. So do the agents of a `Workflow`, whose cost nobody knows until they are done. In another worktree
+/// (`EnterWorktree`) ekiden would neither commit nor verify.
+const WITHHELD_TOOLS: &str =
+    "Monitor,ScheduleWakeup,CronCreate,CronDelete,CronList,Workflow,EnterWorktree";
 /// Tools that change something. A read-only session does not get them.
 const WRITING_TOOLS: &str = "Bash,Edit,MultiEdit,Write,NotebookEdit";
 /// Git's state changes all the time and comes before the prompt; ekiden tells the agent itself.

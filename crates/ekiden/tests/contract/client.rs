@@ -438,7 +438,13 @@ fn a_turn_before_ours_is_no_end() {
 // shows: AGT-11, AGT-08
 #[test]
 fn nothing_can_be_scheduled_and_no_worktree_entered() {
-    let tools = ["ScheduleWakeup", "CronCreate", "Monitor", "EnterWorktree"];
+    let tools = [
+        "ScheduleWakeup",
+        "CronCreate",
+        "Monitor",
+        "Workflow",
+        "EnterWorktree",
+    ];
     let model = move |request: &Request, dir: &str| -> Reply {
         let wakeup = json!({"delaySeconds": 60, "reason": "later", "prompt": "Go on."});
         match request.tool_results().len() {
