@@ -81,7 +81,7 @@ pub enum Outcome {
         /// The rules that would have allowed the work, in the agent's own form.
         rules: Vec<String>,
     },
-    /// Too many sessions in a row crashed.
+    /// Too many sessions in a row failed: the agent crashed, fell silent, was refused or did nothing.
     TooManyCrashes {
         cause: EndCause,
     },
@@ -167,7 +167,7 @@ impl Outcome {
             Self::Stuck { .. } => (false, "its handoffs repeated and nothing changed"),
             Self::Stalled { .. } => (false, "nothing changed"),
             Self::Denied { .. } => (true, "the agent may not do what it needs"),
-            Self::TooManyCrashes { .. } => (true, "too many sessions in a row crashed"),
+            Self::TooManyCrashes { .. } => (true, "too many sessions in a row failed"),
             Self::NoWorktree { on_worker, .. } if *on_worker => {
                 (true, "its worker could not carry it out")
             }

@@ -110,7 +110,7 @@ impl Timeline {
             self.note(Some(place), Some(number), Kind::Lost, why);
         } else if end.left == Left::Nothing && ended.cause.class() == EndClass::Retry {
             let why = ended.cause.to_string();
-            self.note(Some(place), Some(number), Kind::Crash, why);
+            self.note(Some(place), Some(number), Kind::Failed, why);
         }
         for why in cautions(ended) {
             self.note(Some(place), Some(number), Kind::Caution, why);

@@ -22,8 +22,8 @@ pub struct Problem {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// The agent crashed in an attempt, or the attempt produced nothing.
-    Crash,
+    /// An attempt left nothing: the agent crashed, fell silent or was refused by the model.
+    Failed,
     /// An attempt ended because ekiden itself was killed.
     Lost,
     /// ekiden wrote the handoff, since there was no valid one.
@@ -69,7 +69,7 @@ impl Kind {
     /// `rescue`, `rescues`
     pub fn count(self, number: usize) -> String {
         let text = match self {
-            Self::Crash => "crash(es)",
+            Self::Failed => "failed attempt(s)",
             Self::Lost => "sudden end(s) of ekiden",
             Self::Rescue => "rescue(s)",
             Self::Veto => "veto(es)",

@@ -18,7 +18,7 @@ const SESSIONS_SHOWN_MAX: usize = 8;
 
 /// The kinds that are shown, in order, with their names for programs. The others are in the report.
 const SHOWN: [(Kind, &str); 15] = [
-    (Kind::Crash, "crashes"),
+    (Kind::Failed, "crashes"),
     (Kind::Lost, "lost"),
     (Kind::Rescue, "rescues"),
     (Kind::Veto, "vetoes"),

@@ -540,7 +540,7 @@ fn waits_crashes_and_rescues_are_told() {
           61% 122k  stopped after 14m · 38 tool calls · $1.84
 
         stopped (130): at once, as you asked · 2 sessions · 5h 43m, of which 4h 46m waiting · $7.36
-        problems   1 crash (session 1), 1 rescue (1), limits for 4h 46m (1 time)
+        problems   1 failed attempt (session 1), 1 rescue (1), limits for 4h 46m (1 time)
         to continue:  ekiden resume"#]].assert_eq(&scenario.text());
 }
 

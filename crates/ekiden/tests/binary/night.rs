@@ -246,7 +246,7 @@ fn a_night_reads_well_in_the_morning() {
       verify    failed in TIME
 
     stopped (3): session limit reached after 30 of 30 sessions · TIME, of which TIME waiting · 81 of 88 items done
-    problems   4 crashes (sessions 2, 18), 4 rescues (4, 6, 18, 21), 1 session removed items unticked (10), 2 suspicious notes (14), 1 outage of the service (8)
+    problems   4 failed attempts (sessions 2, 18), 4 rescues (4, 6, 18, 21), 1 session removed items unticked (10), 2 suspicious notes (14), 1 outage of the service (8)
     knowledge  20 facts in .ekiden/KNOWLEDGE.md
     report     .ekiden/runs/RUN/report.html
     to continue:  ekiden resume -m 30
@@ -258,7 +258,7 @@ fn a_night_reads_well_in_the_morning() {
     for told in [
         "**stopped (3): session limit reached after 30 of 30 sessions**",
         "81 of 88 items",
-        "4 crashes",
+        "4 failed attempts",
         "1 outage of the service",
         &format!("`ekiden resume {} -m 30`", &run[..4]),
         "Item 82",

@@ -53,7 +53,7 @@ fn every_end_is_told_but_for_a_stop() {
         well: limit: stopped: all its sessions are used
         up ends:limit=9000: limit: stopped: a usage limit was reached
         ends:never: failed: failed: the agent cannot work
-        crashes wake crashes wake crashes: failed: failed: too many sessions in a row crashed
+        crashes wake crashes wake crashes: failed: failed: too many sessions in a row failed
         up ctrl-c ends:done:
         sigterm verify:cancelled:
     "#]]
