@@ -107,6 +107,17 @@ impl Relay {
         Some(outcome)
     }
 
+    /// The work is claimed to be done, the verification agrees, and no review came to be.
+    pub fn lacks_only_review(&self) -> bool {
+        matches!(
+            &self.phase,
+            Phase::Ended {
+                outcome,
+                next: Next::Review(Some(_)),
+            } if !matches!(outcome, Outcome::Stopped { .. } | Outcome::Blocked { .. })
+        )
+    }
+
     /// Reads the current handoff, comparing it with the one before.
     pub fn inspect(&self, files: &HandoffFiles) -> Inspection {
         let last = self.last.as_ref();

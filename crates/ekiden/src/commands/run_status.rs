@@ -367,7 +367,7 @@ impl RunStatus {
             .collect()
     }
 
-    /// The questions that wait for an answer.
+    /// The questions that wait for an answer, and the claims that wait for a review.
     fn asked(&self, zone: &TimeZone, there: &ShownWorkDir) -> Vec<String> {
         let run = &self.summary.run;
         match (self.state(), run.outcome()) {
@@ -380,6 +380,7 @@ impl RunStatus {
                 let asked = run.questions();
                 asked
                     .flat_map(|(stage, asked)| outcome::asks(stage, asked, there))
+                    .chain(outcome::review_missing(run))
                     .collect()
             }
             (State::Running | State::Paused | State::Killed, Some(_))

@@ -108,6 +108,7 @@ impl Description {
             | Outcome::SessionLimit
             | Outcome::TooManyCrashes { .. } => {}
         }
+        said.details.extend(review_missing(run));
         said
     }
 
@@ -208,6 +209,18 @@ impl Description {
             self.once = ", if the check can pass now";
         }
     }
+}
+
+/// The line about claims that only a review is missing for.
+pub fn review_missing(run: &Run) -> Option<String> {
+    let relays = run.relays().filter(|(_, relay)| relay.lacks_only_review());
+    let stages: Vec<String> = relays.map(|(stage, _)| stage.to_string()).collect();
+    let of = match run.relays().count() {
+        1 => String::new(),
+        _ => format!("{}: ", stages.join(", ")),
+    };
+    let text = "the work is claimed to be done, and only its review is missing; `ekiden resume --no-review` counts it without";
+    (!stages.is_empty()).then(|| format!("{of}{text}"))
 }
 
 /// The service may not have said when the limit is lifted.

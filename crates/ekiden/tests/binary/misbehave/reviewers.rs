@@ -112,6 +112,25 @@ fn a_person_reads_what_was_found_and_may_go_on_without_the_review() {
     assert!(!said.contains("reviews the work"), "{said}");
 }
 
+// shows: REL-38, UIX-04
+#[test]
+fn a_run_that_lacks_only_its_review_says_so() {
+    let environment = Environment::with_git();
+    environment.write("task.md", &items(1));
+    let run = ["run", "task.md", "--agent", "rehearsal", "--review"];
+    let lacks = "only its review is missing; `ekiden resume --no-review` counts it without";
+    let said = environment
+        .run(&[&run[..], &["-m", "1"]].concat())
+        .expect(3);
+    assert!(said.stdout.contains(lacks), "{}", said.stdout);
+    let said = environment.run(&["status"]).expect(0).stdout;
+    assert!(said.contains(lacks), "{said}");
+    let said = environment.run(&["resume", "--no-review"]).expect(0).stdout;
+    assert!(!said.contains("reviews the work"), "{said}");
+    let said = environment.run(&["status"]).expect(0).stdout;
+    assert!(!said.contains(lacks), "{said}");
+}
+
 /// It reads the prompt on its standard input, and answers on its standard output, whatever it logs beside that.
 // shows: REL-38
 #[test]
