@@ -65,6 +65,12 @@ pub fn cost(micro_usd: u64, estimated: bool, subscription: bool) -> String {
     format!("{about}{}{whose}", money(micro_usd))
 }
 
+/// The tokens of something: `≈215k` for an estimate.
+pub fn spent_tokens(spend: Spend) -> String {
+    let about = if spend.estimated { "≈" } else { "" };
+    format!("{about}{}", tokens(spend.tokens))
+}
+
 /// `$10.00`, `500k tokens`; nothing if there is no limit.
 pub fn budget(budget: Budget) -> Option<String> {
     let money = budget.micro_usd.map(money);
@@ -82,7 +88,7 @@ pub fn spent_of(spent: Spend, subscription: bool, of: Budget) -> String {
     });
     let of_tokens = of
         .tokens
-        .map(|limit| format!("{} of {} tokens", tokens(spent.tokens), tokens(limit)));
+        .map(|limit| format!("{} of {} tokens", spent_tokens(spent), tokens(limit)));
     let parts: Vec<String> = of_money.into_iter().chain(of_tokens).collect();
     parts.join(" and ")
 }
@@ -298,6 +304,13 @@ mod tests {
     fn a_cost_says_whether_it_is_known() {
         assert_eq!(cost(1_840_000, false, false), "$1.84");
         assert_eq!(cost(1_840_000, true, false), "≈$1.84");
+        let spend = |estimated| Spend {
+            tokens: 215_000,
+            estimated,
+            ..Spend::default()
+        };
+        assert_eq!(spent_tokens(spend(true)), "≈215k");
+        assert_eq!(spent_tokens(spend(false)), "215k");
         assert_eq!(cost(1_840_000, true, true), "≈$1.84 API price");
     }
 

@@ -95,7 +95,7 @@ impl View<'_> {
             |limit: Option<String>| limit.map_or(String::new(), |limit| format!(" of {limit}"));
         let money = (spend.micro_usd > 0).then(|| cost + &of(of_money));
         let tokens = (spend.tokens > 0)
-            .then(|| format!("{}{} tokens", phrase::tokens(spend.tokens), of(of_tokens)));
+            .then(|| format!("{}{} tokens", phrase::spent_tokens(spend), of(of_tokens)));
         let parts: Vec<String> = money.into_iter().chain(tokens).collect();
         parts.join(" · ")
     }

@@ -185,7 +185,7 @@ impl View<'_> {
             Text::own(usage.unwrap_or_default()),
             figure(session.tool_calls().to_string()),
             Text::own(cost(session.spend(), session.has_subscription())),
-            figure(phrase::tokens(session.spend().tokens)),
+            figure(phrase::spent_tokens(session.spend())),
             Text::own(check.map_or("", |check| check_word(&check.outcome))),
             ended(session).and(attempts),
         ]

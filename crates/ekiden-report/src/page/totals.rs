@@ -29,7 +29,7 @@ impl View<'_> {
                 vec![
                     Text::said(model),
                     Text::own(sessions.to_string()),
-                    Text::own(phrase::tokens(spend.tokens)),
+                    Text::own(phrase::spent_tokens(*spend)),
                     Text::own(cost(*spend, *subscription)),
                 ]
             });

@@ -493,7 +493,7 @@ mod tests {
         assert_eq!(flag, " --run-budget 20 --run-tokens 1900");
         let why = why.plain();
         assert!(
-            why.ends_with(": ≈$9.50 API price of $10.00 and 900 of 1k tokens"),
+            why.ends_with(": ≈$9.50 API price of $10.00 and ≈900 of 1k tokens"),
             "{why}"
         );
         // As if a stage's part was too small to begin.

@@ -277,6 +277,7 @@ impl Row<'_> {
         };
         let tokens = match tokens {
             0 => String::new(),
+            _ if imported.is_none() => phrase::spent_tokens(self.spend),
             tokens => phrase::tokens(tokens),
         };
         let tries = (self.tries > 1).then(|| format!("try {}", self.tries));

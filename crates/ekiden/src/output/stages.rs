@@ -176,10 +176,7 @@ fn over(end: &StageEnd, relay: Option<&Relay>) -> Entry {
                 figures.push_str(&format!(" · {}", phrase::duration(totals.running)));
             }
             if totals.spend.tokens > 0 {
-                figures.push_str(&format!(
-                    " · {} tokens",
-                    phrase::tokens(totals.spend.tokens)
-                ));
+                figures.push_str(&format!(" · {} tokens", phrase::spent_tokens(totals.spend)));
             }
             let (sessions, running, tokens) =
                 (totals.sessions, totals.running, totals.spend.tokens);

@@ -178,7 +178,7 @@ fn cost(board: &Board, summary: &Summary, now: Timestamp) -> String {
             phrase::spent_of(spend, subscription, summary.budget)
         }
         (0, 0) => "nothing yet".to_owned(),
-        (0, tokens) => phrase::tokens(tokens) + " tokens",
+        (0, _) => phrase::spent_tokens(spend) + " tokens",
         (cost, _) => phrase::cost(cost, spend.estimated, subscription),
     };
     let took = phrase::duration(now.since(summary.started));
