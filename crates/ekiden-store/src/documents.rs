@@ -243,6 +243,26 @@ impl Documents {
         Ok(is_free.then_some(name))
     }
 
+    /// The newest document of another session that `session` has loaded, with its name.
+    pub fn loaded_by(&self, session: &str) -> DiskResult<Option<(String, String)>> {
+        let names = self.names()?.into_iter().rev();
+        for name in names.take(DOCUMENTS_ORDERED_MAX) {
+            let consumed = self.state.documents_consumed().join(&name);
+            let by = if_there(self.disk.read(&consumed, SMALL_FILE_BYTES_MAX))?;
+            if by.is_some_and(|by| by == session.as_bytes())
+                && let Some(text) = self.read(&name)?
+                && self
+                    .origin(&name, &text)?
+                    .and_then(|of| of.session)
+                    .as_deref()
+                    != Some(session)
+            {
+                return Ok(Some((name, text)));
+            }
+        }
+        Ok(None)
+    }
+
     /// Marks a document as loaded by a session. Returns whether it was the first, since only the first loads it.
     pub fn consume(&self, name: &str, session: &str) -> DiskResult<bool> {
         let dir = self.state.documents_consumed();

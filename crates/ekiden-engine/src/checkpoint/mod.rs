@@ -26,8 +26,8 @@ use std::path::{Path, PathBuf};
 use ekiden_agent::keeper;
 use ekiden_core::guard::checkpoint::{CheckpointReason, Wip, issue_of_branch};
 use ekiden_core::guard::document::{
-    ChangedFile, Facts, Filled, GitTree, LocalTime, TranscriptFacts, Tree, WipState, document,
-    mark_of,
+    ChangedFile, Facts, Filled, GitTree, KeyPoints, LocalTime, TranscriptFacts, Tree, WipState,
+    document, mark_of,
 };
 use ekiden_core::hash::sha256_hex;
 use ekiden_core::limits::CHECKPOINT_FILES_MAX;
@@ -120,6 +120,12 @@ pub fn take(request: &Request) -> Result<Taken, CheckpointError> {
     {
         return Ok(taken(documents.path(name), true, issue, &tree, &told));
     }
+    let session = request.session_id.as_deref();
+    let continued = session.map_or(Ok(None), |session| documents.loaded_by(session))?;
+    let points = |(_, text): &(String, String)| KeyPoints::of(text);
+    let before = last.as_ref().or(continued.as_ref());
+    let spec_before = before.and_then(|before| points(before).spec);
+    let began = continued.as_ref().map(points);
     let facts = Facts {
         session: request.session_id.clone(),
         at: local_time(request.now),
@@ -130,12 +136,11 @@ pub fn take(request: &Request) -> Result<Taken, CheckpointError> {
         tracker: request.tracker.clone(),
         next_part: request.next_part.clone(),
         instructions: surroundings::instructions(&workspace.dir),
-        spec: surroundings::spec(&workspace.dir, &told, request.issue.as_deref()),
-        filled: last
-            .as_ref()
-            .map(|(_, text)| Filled::of(text))
-            .unwrap_or_default(),
+        spec: surroundings::spec(&workspace.dir, &told, request.issue.as_deref(), spec_before),
+        filled: before.map(|(_, text)| Filled::of(text)).unwrap_or_default(),
         previous: last.map(|(name, _)| name),
+        continued: continued.map(|(name, _)| name),
+        began: began.and_then(|points| points.began.or(points.task)),
         mark,
         tree,
         told,

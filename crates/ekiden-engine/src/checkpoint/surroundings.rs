@@ -39,12 +39,17 @@ pub(super) fn instructions(dir: &Path) -> Vec<Instructions> {
     found
 }
 
-/// The spec that the session follows: one that its prompts name, or that of its issue.
-pub(super) fn spec(dir: &Path, told: &TranscriptFacts, issue: Option<&str>) -> Option<String> {
+/// The spec that the session follows: one that its prompts name, or that of its issue, or the one before.
+pub(super) fn spec(
+    dir: &Path,
+    told: &TranscriptFacts,
+    issue: Option<&str>,
+    before: Option<String>,
+) -> Option<String> {
     let prompts = told.asked_last.iter().chain(&told.task);
     let named = prompts.flat_map(|prompt| named_specs(prompt));
     let of_issue = issue.map(|issue| format!(".claude/specs/current/SPEC-{issue}.md"));
-    named.chain(of_issue).find(|path| {
+    named.chain(of_issue).chain(before).find(|path| {
         Path::new(path).is_relative() && beneath::open_file(dir, Path::new(path)).is_ok()
     })
 }

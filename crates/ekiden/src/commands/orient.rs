@@ -126,6 +126,7 @@ impl Handoff {
             ("reason", points.trigger.as_slice()),
             ("about", std::slice::from_ref(&points.title)),
             ("task", points.task.as_slice()),
+            ("began with", points.began.as_slice()),
             ("branch", points.branch.as_slice()),
             ("issue", &points.issue_state),
             ("reload", &points.reload),

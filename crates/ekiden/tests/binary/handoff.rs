@@ -583,6 +583,28 @@ fn scenario_5_a_session_ends_and_the_next_one_orients_itself() {
         "it is not loaded again by itself"
     );
     assert_eq!(name.len(), "2026-01-07-1045.md".len());
+
+    // Its own document knows where the work comes from, also for the session after it.
+    let of_next = made(&next);
+    for known in [
+        "The work began with: Build the profile page, see docs/spec-profile.md.\n".to_owned(),
+        format!("The document that this session continued from: {name}\n"),
+        "**Active Spec**: docs/spec-profile.md\n".to_owned(),
+        "uploads go through src/a.rs\n".to_owned(),
+    ] {
+        assert!(of_next.contains(&known), "{known}: {of_next}");
+    }
+    let third = next.with("CLAUDE_CODE_SESSION_ID", "a third");
+    let told = third.told(&["orient"]);
+    assert!(
+        told.contains("began with  ¦ Build the profile page"),
+        "{told}"
+    );
+    let of_third = made(&third);
+    assert!(
+        of_third.contains("The work began with: Build"),
+        "{of_third}"
+    );
 }
 
 // shows: HND-09

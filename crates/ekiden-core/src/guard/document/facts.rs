@@ -32,6 +32,10 @@ pub struct Facts {
     /// What the agent wrote into this session's last document.
     pub filled: Filled,
     pub previous: Option<String>,
+    /// The document of another session that this one continued from.
+    pub continued: Option<String>,
+    /// The first task of these sessions.
+    pub began: Option<String>,
     /// A repeated request for the same checkpoint has the same mark.
     pub mark: Option<String>,
 }

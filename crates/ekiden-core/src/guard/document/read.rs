@@ -34,6 +34,12 @@ pub struct KeyPoints {
     pub branch: Option<String>,
     pub issue: Option<String>,
     pub task: Option<String>,
+    /// The first task of the sessions that this one continued.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub began: Option<String>,
+    /// The specification that the work follows.
+    #[serde(skip)]
+    pub spec: Option<String>,
     pub issue_state: Vec<String>,
     pub reload: Vec<String>,
     pub done: Vec<String>,
@@ -107,6 +113,11 @@ impl KeyPoints {
     pub fn of(document: &str) -> Self {
         let text = body(document);
         let reason = lines_of(text, sections::REASON);
+        let reload = lines_of(text, sections::RELOAD);
+        let after = |lines: &[String], label| {
+            let mut found = lines.iter().filter_map(|line| line.strip_prefix(label));
+            found.next().map(str::to_owned)
+        };
         let Filled { done, blockers, .. } = Filled::of(document);
         let made = value(document, "session_date").map(|date| {
             value(document, "session_time").map_or(date.clone(), |time| format!("{date} {time}"))
@@ -118,11 +129,11 @@ impl KeyPoints {
             trigger: value(document, "checkpoint_trigger"),
             branch: value(document, "branch"),
             issue: value(document, "linear_issues").or_else(|| value(document, "issue")),
-            task: reason
-                .iter()
-                .find_map(|line| line.strip_prefix(sections::TASK).map(str::to_owned)),
+            task: after(&reason, sections::TASK),
+            began: after(&reason, sections::BEGAN),
+            spec: after(&reload, sections::SPEC),
             issue_state: lines_of(text, sections::ISSUE),
-            reload: lines_of(text, sections::RELOAD),
+            reload,
             done,
             decisions: lines_of(text, sections::DECISIONS),
             blockers,

@@ -28,6 +28,9 @@ const BLOCKERS_EMPTY: &str = "the agent fills in what failed or is in the way, o
 pub(super) const SHOWN: &str = "(transcript) ";
 /// The beginning of the task's line.
 pub(super) const TASK: &str = "Task: ";
+/// The beginning of the line of the first task, from which other sessions continued.
+pub(super) const BEGAN: &str = "The work began with: ";
+pub(super) const SPEC: &str = "**Active Spec**: ";
 
 /// One name, command or item, in characters.
 const LINE_CHARS_MAX: usize = 160;
@@ -71,7 +74,7 @@ pub(super) fn title(facts: &Facts) -> String {
 }
 
 pub(super) fn all(facts: &Facts) -> [Section<'_>; 11] {
-    let before = facts.previous.as_deref();
+    let before = facts.previous.as_deref().or(facts.continued.as_deref());
     let before = before.unwrap_or("the document before this one");
     let filled = &facts.filled;
     [
@@ -100,6 +103,11 @@ fn reason(facts: &Facts) -> String {
     let items = [
         item(TASK, facts.told.task.as_ref().map(asked)),
         item("Asked last: ", facts.told.asked_last.as_ref().map(asked)),
+        item(BEGAN, facts.began.as_ref().map(asked)),
+        item(
+            "The document that this session continued from: ",
+            facts.continued.as_deref().map(line),
+        ),
         item(
             "The document before it of this session: ",
             facts.previous.as_deref().map(line),
@@ -135,7 +143,7 @@ fn reload(facts: &Facts) -> String {
             names.join("; ")
         ));
     }
-    text.push_str(&item("**Active Spec**: ", facts.spec.as_deref().map(line)));
+    text.push_str(&item(SPEC, facts.spec.as_deref().map(line)));
     or_else(text, "No CLAUDE.md, AGENTS.md or spec was found.\n")
 }
 

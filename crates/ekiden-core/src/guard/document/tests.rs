@@ -30,6 +30,8 @@ fn bare() -> Facts {
         spec: None,
         filled: Filled::default(),
         previous: None,
+        continued: None,
+        began: None,
         mark: None,
     }
 }
@@ -360,6 +362,8 @@ fn what_the_agent_filled_in_goes_into_the_next_document() {
     let next = document(&Facts {
         filled: filled.clone(),
         previous: Some("2026-01-07-1145.md".into()),
+        continued: Some("2026-01-07-0930.md".into()),
+        began: Some("Build the parser of SPEC.md".into()),
         ..full()
     });
     assert_eq!(Filled::of(&next), filled);
@@ -419,6 +423,10 @@ fn the_key_points_come_back() {
             ),
             task: Some(
                 "Implement the UserProfile component see .claude/specs/current/SPEC-ANV-123.md",
+            ),
+            began: None,
+            spec: Some(
+                ".claude/specs/current/SPEC-ANV-123.md",
             ),
             issue_state: [
                 "Issue: ANV-123",
@@ -536,6 +544,8 @@ fn with(text: &str) -> Facts {
             blockers: list(),
         },
         previous: own(),
+        continued: own(),
+        began: own(),
         ..full()
     }
 }
