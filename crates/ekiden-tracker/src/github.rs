@@ -7,6 +7,8 @@
 use ekiden_core::issue::{Child, Comment, Issue};
 use ekiden_core::time::{Millis, Timestamp};
 use ekiden_store::outbox::name_of;
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use crate::block::{START, with_block};
@@ -110,12 +112,15 @@ impl<W: Web> GitHub<W> {
     /// The same for a list at a place in each page, as a JSON pointer.
     fn all_at(&self, path: &str, place: &str) -> Result<Vec<Value>, Fault> {
         let (mut next, mut all) = (Some(self.of_repo(path)), Vec::new());
+        let mut seen = BTreeSet::new();
         for _ in 0..PAGES_MAX {
             let Some(url) = next else { break };
             let answer = self.send("GET", &url, None)?;
             let mut page = web::json(&answer)?;
             let list = page.pointer_mut(place).map(Value::take);
-            all.extend(listed(list.unwrap_or_default())?);
+            // What is opened meanwhile moves the others, so that the next page begins with one of this page.
+            let new = |entry: &Value| entry["id"].is_null() || seen.insert(entry["id"].to_string());
+            all.extend(listed(list.unwrap_or_default())?.into_iter().filter(new));
             // The key goes only to the address in the settings.
             next = web::header(&answer, "link").and_then(next_page);
             next = next.filter(|url| url.starts_with(&format!("{}/", self.url)));
@@ -164,7 +169,9 @@ impl<W: Web> GitHub<W> {
         match self.send("GET", &format!("{}/user", self.url), None) {
             Ok(answer) => Ok(("login", web::json(&answer)?["login"].take())),
             // The key of an installation is no user's, and writes as a bot.
-            Err(Fault::NotPermitted(_)) => Ok(("type", "Bot".into())),
+            Err(Fault::NotPermitted(why)) if why.contains("not accessible by integration") => {
+                Ok(("type", "Bot".into()))
+            }
             Err(fault) => Err(fault),
         }
     }

@@ -124,14 +124,14 @@ impl Local {
     }
 
     fn outline(id: &str, file: &File) -> Issue {
-        let state = file.value("state").unwrap_or_else(|| "open".to_owned());
+        let state = file.word("state").unwrap_or_else(|| "open".to_owned());
         Issue {
             name: id.to_owned(),
             title: file.value("title").unwrap_or_else(|| id.to_owned()),
             is_closed: CLOSED.contains(&state.to_ascii_lowercase().as_str()),
             state,
             labels: file.list("labels"),
-            priority: file.value("priority").and_then(|value| value.parse().ok()),
+            priority: file.word("priority").and_then(|value| value.parse().ok()),
             parent: file.value("parent"),
             ..Issue::default()
         }
@@ -338,8 +338,8 @@ impl File {
     fn field(&self, key: &str) -> Option<Range<usize>> {
         let (start, end, _) = self.front()?;
         let is_it = |line: &str| {
-            let rest = line.strip_prefix(key);
-            rest.is_some_and(|rest| rest.starts_with(':'))
+            let (name, rest) = line.split_at_checked(key.len()).unwrap_or_default();
+            name.eq_ignore_ascii_case(key) && rest.starts_with(':')
         };
         let lines = || self.0[start..end].split_inclusive('\n');
         let before = lines().take_while(|line| !is_it(line));
@@ -348,6 +348,13 @@ impl File {
         let first = lines.next()?;
         let items = lines.take_while(|line| line.starts_with([' ', '\t', '-']));
         Some(at..at + first.len() + items.map(str::len).sum::<usize>())
+    }
+
+    /// A value of a single word, without a comment behind it. In a title, ` #12` may be another issue.
+    fn word(&self, key: &str) -> Option<String> {
+        let value = self.value(key)?;
+        let word = uncommented(&value).trim();
+        (!word.is_empty()).then(|| word.to_owned())
     }
 
     fn value(&self, key: &str) -> Option<String> {
@@ -380,7 +387,7 @@ impl File {
         if let Some(name) = self.blockers().iter().find(|name| !is_known(name)) {
             return Some(format!("is blocked by `{name}`, which does not exist"));
         }
-        let priority = self.value("priority")?;
+        let priority = self.word("priority")?;
         let is_number = priority.parse::<u8>().is_ok();
         (!is_number).then(|| format!("has the priority `{priority}`, which is no number"))
     }
@@ -397,6 +404,10 @@ impl File {
         let (_, items) = field
             .and_then(|field| field.split_once(':'))
             .unwrap_or_default();
+        let items: String = items
+            .lines()
+            .map(|line| format!("{}\n", uncommented(line)))
+            .collect();
         let items = items.trim().trim_matches(['[', ']']).split([',', '\n']);
         let items = items.map(|item| item.trim().trim_start_matches("- "));
         let items = items.map(|item| item.trim_matches(['"', '\'']));
@@ -417,4 +428,10 @@ impl File {
             (None, None) => self.0 = format!("---\n{line}---\n{}", self.0),
         }
     }
+}
+
+/// What stands before a comment, as in YAML.
+fn uncommented(line: &str) -> &str {
+    let before = line.find(" #").or_else(|| line.find("\t#"));
+    line[..before.unwrap_or(line.len())].trim_end()
 }

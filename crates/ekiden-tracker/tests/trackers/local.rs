@@ -288,15 +288,49 @@ fn a_file_says_how_urgent_it_is_and_what_blocks_it() {
     tracker.set_state("c", &NewState::Done).unwrap();
     assert!(!found()[0].is_blocked);
     put(temp.path(), "d.md", "---\nblocked-by: serach\n---\n");
-    put(temp.path(), "e.md", "---\npriority: 1 # urgent\n---\n");
+    put(temp.path(), "e.md", "---\npriority: urgent\n---\n");
     let said = |file: &str, what: &str| (file.to_owned(), what.to_owned());
     assert_eq!(
         tracker.unusable().unwrap(),
         [
             said("d.md", "is blocked by `serach`, which does not exist"),
-            said("e.md", "has the priority `1 # urgent`, which is no number"),
+            said("e.md", "has the priority `urgent`, which is no number"),
         ]
     );
+}
+
+// shows: TRK-10
+#[test]
+fn a_comment_behind_a_value_and_capitals_in_a_key_change_nothing() {
+    let temp = tempfile::tempdir().unwrap();
+    let issues = [
+        ("a", "state: closed  # duplicate of b"),
+        ("b", "labels:\n  - ekiden  # go\n  - ui"),
+        ("c", "title: Fix #12\nlabels: ekiden, ui # both"),
+        ("d", "State: Done\nLabels: ekiden"),
+        (
+            "e",
+            "Labels: ekiden\npriority: 2 # soon\nblocked-by: [a] # it is done",
+        ),
+    ];
+    for (name, front) in issues {
+        put(
+            temp.path(),
+            &format!("{name}.md"),
+            &format!("---\n{front}\n---\n"),
+        );
+    }
+    let tracker = tracker(temp.path());
+    let found = tracker.find(Some("ekiden"), None).unwrap();
+    let found: Vec<_> = found
+        .iter()
+        .map(|issue| (&*issue.name, issue.labels.len(), issue.is_blocked))
+        .collect();
+    assert_eq!(found, [("b", 2, false), ("c", 2, false), ("e", 1, false)]);
+    assert_eq!(tracker.issue("c").unwrap().title, "Fix #12");
+    assert_eq!(tracker.issue("e").unwrap().priority, Some(2));
+    assert!(tracker.issue("a").unwrap().is_closed);
+    assert_eq!(tracker.unusable().unwrap(), []);
 }
 
 // shows: SEC-02

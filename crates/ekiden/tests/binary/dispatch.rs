@@ -137,6 +137,25 @@ fn each_issue_with_the_label_gets_one_run_in_a_place_of_its_own() {
 }
 
 /// Each run would refuse it, all night long.
+/// In cron two dispatchers take turns, or somebody misspells a label.
+// shows: TRK-10
+#[test]
+fn a_dispatcher_with_another_label_leaves_a_worktree_alone() {
+    let environment = project(&[("crash", "bug"), ("login", "feature")]);
+    let once = |label: &str| {
+        let args = ["--once", "--verify", "true", "--label", label];
+        environment.run(&every("10m", &args)).expect(0).stdout
+    };
+    assert!(once("bug").contains("crash  taken, on"));
+    assert!(once("feature").contains("login  taken, on"));
+    let both = trees(&environment);
+    for label in ["bug", "feature", "bgu"] {
+        let said = once(label);
+        assert!(!said.contains("taken, on"), "{said}");
+        assert_eq!(trees(&environment), both, "{label}");
+    }
+}
+
 // shows: TRK-10
 #[test]
 fn what_no_run_could_begin_with_is_refused_at_the_start() {

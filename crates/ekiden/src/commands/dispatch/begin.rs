@@ -2,6 +2,7 @@
 //! the same as if a person had typed the command.
 
 use std::ffi::OsString;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use ekiden_agent::detached;
@@ -17,7 +18,7 @@ use ekiden_engine::steering::RunningRun;
 use ekiden_engine::workspace::Workspace;
 use ekiden_tracker::Queued;
 
-use super::place::{IssueWorktree, SENDER, Standing};
+use super::place::{IssueWorktree, SENDER, Standing, label_file};
 use super::{DispatchArgs, Dispatcher};
 use crate::commands::Invocation;
 use crate::commands::issue::branch_of;
@@ -129,6 +130,8 @@ impl Dispatcher<'_> {
         let base = branch::base(&self.workspace).map_err(|error| told(error.into()))?;
         let commit = base.map(|base| base.commit).unwrap_or_default();
         branch::add_worktree(&self.workspace.dir, tree, &commit)?;
+        // Without it another dispatcher may take the issue for one that has lost its label.
+        let _ = label_file(tree).map(|file| fs::write(file, &self.args.label));
         let file = settings_file(&self.within(tree));
         let approve = || match SettingsFile::of_project(&file)? {
             Some(file) => Approvals::read(&self.environment)?.pass_on(&self.workspace.dir, &file),
@@ -158,6 +161,11 @@ impl Dispatcher<'_> {
     /// Removes a worktree that nobody needs, unless something in it is not committed or its branch is not pushed.
     /// Says once why it stays.
     pub(super) fn clear(&mut self, place: &IssueWorktree) {
+        // Since it was looked at, the tracker was asked, and a person may have continued the run.
+        let now = self.look_at(place.tree.clone());
+        if now.is_none_or(|now| now.standing != place.standing) {
+            return;
+        }
         let outbox = self.trackers.outbox();
         let waiting = outbox.and_then(|outbox| outbox.waiting().ok());
         let mut waiting = waiting.iter().flatten().filter_map(Queued::of);

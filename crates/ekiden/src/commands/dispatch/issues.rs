@@ -62,6 +62,10 @@ impl Dispatcher<'_> {
 
     /// Whether an issue is still wanted. If it is not in the list, it is looked up separately: the list may be cut.
     pub(super) fn wants(&self, place: &IssueWorktree, found: &[String], now: Timestamp) -> Wanted {
+        let is_label = |label: &String| label.eq_ignore_ascii_case(&self.args.label);
+        if place.label.as_ref().is_some_and(|label| !is_label(label)) {
+            return Wanted::Unknown;
+        }
         if found.contains(&place.issue) {
             return match self.is_due(&place.issue, now) {
                 true => Wanted::Yes,
@@ -82,7 +86,6 @@ impl Dispatcher<'_> {
             return Wanted::Unknown;
         };
         let tracker = self.trackers.open(issue);
-        let is_label = |label: &String| label.eq_ignore_ascii_case(&self.args.label);
         // Its run may have closed it, and counts for the next call of `--once`.
         let counts = self.args.once
             && self.args.total_budget.is_some()

@@ -26,6 +26,8 @@ const SIGTERM: i32 = Signal::TERM.as_raw();
 pub(super) struct IssueWorktree {
     /// The issue's id, as the directory's name has it.
     pub(super) issue: String,
+    /// The label for which it was made.
+    pub(super) label: Option<String>,
     pub(super) tree: PathBuf,
     pub(super) workspace: Workspace,
     pub(super) standing: Standing,
@@ -96,8 +98,10 @@ impl IssueWorktree {
                 (unknown, unreadable(error.into()))
             }
         };
+        let label = label_file(&tree).and_then(|file| fs::read_to_string(file).ok());
         Some(Self {
             issue,
+            label,
             tree,
             workspace,
             standing,
@@ -115,6 +119,13 @@ impl IssueWorktree {
     pub(super) fn has_ended(&self) -> bool {
         self.is_at_work() && history::holder(&self.workspace).is_none()
     }
+}
+
+/// Where a worktree's label is kept: git removes it with the worktree.
+pub(super) fn label_file(tree: &Path) -> Option<PathBuf> {
+    let link = fs::read_to_string(tree.join(".git")).ok()?;
+    let dir = link.strip_prefix("gitdir: ")?.trim_end();
+    Some(tree.join(dir).join("ekiden-label"))
 }
 
 /// The directories in which worktrees of issues are.

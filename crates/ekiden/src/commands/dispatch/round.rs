@@ -84,6 +84,7 @@ mod tests {
 
     fn place(issue: &str, standing: Standing) -> IssueWorktree {
         IssueWorktree {
+            label: None,
             issue: issue.to_owned(),
             tree: PathBuf::from("/t"),
             workspace: Workspace::at(PathBuf::from("/t"), None, PathBuf::new()),
