@@ -48,8 +48,9 @@ impl Description {
         there: &ShownWorkDir,
     ) -> Self {
         let until = |until: &Timestamp| phrase::future(*until, at, zone);
+        let why = set_apart(&outcome.to_string(), said(outcome));
         let mut said = Self {
-            why: set_apart(&outcome.to_string(), said(outcome)),
+            why,
             ..Self::default()
         };
         match outcome {
@@ -77,9 +78,7 @@ impl Description {
             Outcome::WindowTooFull {
                 usage_tokens,
                 filled_by,
-            } => {
-                said.window_too_full(*usage_tokens, filled_by);
-            }
+            } => said.window_too_full(*usage_tokens, filled_by),
             Outcome::Stuck { repeats, percent } => said.stuck(*repeats, *percent),
             Outcome::Stalled { sessions } => said.stands_still(format!(
                 "stalled: {} in a row brought nothing new",

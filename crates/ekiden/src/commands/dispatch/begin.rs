@@ -2,7 +2,6 @@
 //! the same as if a person had typed the command.
 
 use std::ffi::OsString;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use ekiden_agent::detached;
@@ -16,6 +15,7 @@ use ekiden_engine::clock::{Clock as _, SystemClock};
 use ekiden_engine::git::branch;
 use ekiden_engine::steering::RunningRun;
 use ekiden_engine::workspace::Workspace;
+use ekiden_store::disk::{Disk as _, Reach, RealDisk};
 use ekiden_tracker::Queued;
 
 use super::place::{IssueWorktree, SENDER, Standing, label_file};
@@ -131,7 +131,10 @@ impl Dispatcher<'_> {
         let commit = base.map(|base| base.commit).unwrap_or_default();
         branch::add_worktree(&self.workspace.dir, tree, &commit)?;
         // Without it another dispatcher may take the issue for one that has lost its label.
-        let _ = label_file(tree).map(|file| fs::write(file, &self.args.label));
+        if let Some(file) = label_file(tree) {
+            let label = self.args.label.as_bytes();
+            let _ = RealDisk::new().create_file(&file, label, Reach::Cache);
+        }
         let file = settings_file(&self.within(tree));
         let approve = || match SettingsFile::of_project(&file)? {
             Some(file) => Approvals::read(&self.environment)?.pass_on(&self.workspace.dir, &file),
